@@ -1,7 +1,6 @@
 package scenario
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,63 +16,73 @@ import (
 // up, and so are asked for together.
 const realDriver = "opencl"
 
-// open opens the devices and makes the context over them.
+// open opens the devices, or a machine, and makes the context over them.
 func (r *runner) open(ctx context.Context) (err error) {
 	s := r.s
-	r.devs = make(map[string]devices.Device)
-	ids := map[string]mem.MemoryID{"host": mem.Host}
-	r.names = []string{"host"}
-	if r.opt.Machine != nil {
-		return r.openMachine(ctx, r.opt.Machine)
+	opt := runtime.Options{Name: s.Name, OwnDevices: true, Resource: r.stack, NoEviction: s.Policy == "none", Caps: r.caps(), WholeBelow: s.WholeBelow}
+	if opt.Policy, err = r.policy(); err != nil {
+		return err
 	}
-	var open []devices.Device
+	r.devs, r.names = make(map[string]devices.Device), []string{"host"}
+	what, ids := "context", map[string]mem.MemoryID{"host": mem.Host}
+	if r.opt.Machine != nil {
+		what += " on machine " + r.opt.Machine.Name
+		err = r.openMachine(r.opt.Machine, &opt)
+	} else {
+		opt.Devices, err = s.openDevices(ctx)
+	}
 	defer func() {
-		if r.ctx == nil {
-			for _, d := range open {
+		if r.ctx == nil && r.model == nil {
+			for _, d := range opt.Devices {
 				_ = d.Close() // the first error is the one that counts
 			}
 		}
 	}()
-	for i := 0; i < len(s.Devices); {
-		group := s.Devices[i:min(i+s.Devices[i].Count, len(s.Devices))]
-		devs, err := openGroup(ctx, group)
-		open = append(open, devs...)
-		if err != nil {
-			return group[0].blame("", err)
-		}
-		for j, d := range devs {
-			name := group[j].Name
-			r.names = append(r.names, name)
-			ids[name] = mem.MemoryID(len(r.names) - 1)
-			r.devs[name] = d
-		}
-		i += len(group)
-	}
-	var links []runtime.Link
-	for _, l := range s.Links {
-		links = append(links, runtime.Link{From: ids[l.From], To: ids[l.To], Link: l.Link})
-	}
-	policy, err := r.policy()
 	if err != nil {
 		return err
 	}
-	capacity := []uint64{0}
-	for i, d := range open {
-		capacity = append(capacity, cmp.Or(s.Devices[i].Memory, d.Info().GlobalMemory))
+	for i := range s.Devices {
+		name := s.Devices[i].Name
+		r.names, r.devs[name], ids[name] = append(r.names, name), opt.Devices[i], mem.MemoryID(i+1)
 	}
-	r.ctx, err = runtime.OpenContext(ctx, runtime.Options{
-		Name: s.Name, Devices: open, Names: r.names[1:], OwnDevices: true, Links: links, Trace: r.sink(capacity),
-		Resource: r.stack, Policy: policy, NoEviction: s.Policy == "none", Caps: s.caps(), WholeBelow: s.WholeBelow,
-	})
-	if err != nil {
-		return fmt.Errorf("context: %w", err)
+	opt.Names, opt.Trace = r.names[1:], r.sink()
+	for _, l := range s.Links {
+		if r.model == nil {
+			opt.Links = append(opt.Links, runtime.Link{From: ids[l.From], To: ids[l.To], Link: l.Link})
+		}
+	}
+	if r.ctx, err = runtime.OpenContext(ctx, opt); err != nil {
+		return fmt.Errorf("%s: %w", what, err)
 	}
 	if r.stackErr != nil {
 		return r.stackErr
 	}
-	host, err := r.ctx.Device(mem.Host)
-	r.devs["host"] = host
+	r.devs["host"], err = r.ctx.Device(mem.Host)
 	return err
+}
+
+// capacity is what device i may hold, in bytes: real and modelled devices have more than a
+// scenario may give them; 0 is no limit.
+func (r *runner) capacity(i int) uint64 {
+	has, limit := r.devs[r.names[i+1]].Info().GlobalMemory, r.s.Devices[i].Memory
+	if limit > 0 && (has == 0 || limit < has) {
+		return limit
+	}
+	return has
+}
+
+// openDevices opens the devices that the scenario names. Where that fails, it returns what was
+// opened.
+func (s *Scenario) openDevices(ctx context.Context) (open []devices.Device, err error) {
+	for i := 0; i < len(s.Devices); {
+		group := s.Devices[i:min(i+s.Devices[i].Count, len(s.Devices))]
+		devs, err := openGroup(ctx, group)
+		if open = append(open, devs...); err != nil {
+			return open, group[0].blame("", err)
+		}
+		i += len(group)
+	}
+	return open, nil
 }
 
 // openGroup opens the devices of one declaration. Real drivers are asked once,

@@ -24,12 +24,12 @@ import (
 
 // scope answers names and sizes.
 type scope struct {
-	vars  map[string]value
-	bad   map[string]bool                   // vars whose value could not be computed
-	size  func(name string) (uint64, bool)  // bytes of a buffer or sub-buffer
-	start func(name string) (uint64, bool)  // where it begins in its root buffer
-	input func(name string) (uint64, error) // bytes of an input's file
-	spend func(steps int)                   // counts what computing costs; nil counts nothing
+	vars map[string]value
+	bad  map[string]bool // vars whose value could not be computed
+	// of are functions of a name: size, bytes of a buffer or sub-buffer; start, where it begins in its
+	// root buffer; input, bytes of an input's file.
+	of    map[string]func(name string) (uint64, error)
+	spend func(steps int) // counts what computing costs; nil counts nothing
 }
 
 // maxWord is how long a word may be that has {expressions} in it, in bytes.
@@ -130,62 +130,55 @@ func (p *exprParser) accept(ops string) byte {
 	return 0
 }
 
-func (p *exprParser) comparison() value {
-	a := p.sum()
-	p.space()
-	for _, op := range []string{"==", "!=", "<=", ">=", "<", ">"} {
-		rest, found := strings.CutPrefix(p.rest, op)
-		if !found || p.err != nil {
-			continue
-		}
-		p.rest = rest
-		b := p.sum()
-		c, err := compare(a, b)
-		is := map[string]bool{"==": c == 0, "!=": c != 0, "<=": c <= 0, ">=": c >= 0, "<": c < 0, ">": c > 0}
-		return p.result(truth(is[op]), err)
-	}
-	return a
+// operator has two operands.
+type operator struct {
+	sign    string
+	compute func(a, b value) (value, error)
 }
 
-func (p *exprParser) sum() value {
-	v := p.product()
-	for p.err == nil {
-		sign := int64(1)
-		switch p.accept("+-") {
-		case '+':
-		case '-':
-			sign = -1
-		default:
-			return v
+// operators are all of them, those that bind least first.
+var operators = [][]operator{
+	{
+		ordered("==", func(c int) bool { return c == 0 }), ordered("!=", func(c int) bool { return c != 0 }),
+		ordered("<=", func(c int) bool { return c <= 0 }), ordered(">=", func(c int) bool { return c >= 0 }),
+		ordered("<", func(c int) bool { return c < 0 }), ordered(">", func(c int) bool { return c > 0 }),
+	},
+	{{"+", func(a, b value) (value, error) { return add(a, b, 1) }}, {"-", func(a, b value) (value, error) { return add(a, b, -1) }}},
+	{{"*", multiply}, {"/", divide}, {"%", remainder}},
+}
+
+// ordered is an operator that compares.
+func ordered(sign string, is func(c int) bool) operator {
+	return operator{sign, func(a, b value) (value, error) {
+		c, err := compare(a, b)
+		return truth(is(c)), err
+	}}
+}
+
+func (p *exprParser) comparison() value { return p.binary(0) }
+
+// binary reads operands with operators between that bind at least as a level's do. Comparisons
+// do not follow each other.
+func (p *exprParser) binary(level int) value {
+	if level == len(operators) {
+		return p.factor()
+	}
+	v := p.binary(level + 1)
+	for more := true; more && p.err == nil; more = level > 0 {
+		p.space()
+		i := slices.IndexFunc(operators[level], func(o operator) bool { return strings.HasPrefix(p.rest, o.sign) })
+		if i < 0 {
+			break
 		}
-		w := p.product()
-		out, err := add(v, w, sign)
+		o := &operators[level][i]
+		p.rest = p.rest[len(o.sign):]
+		w := p.binary(level + 1)
+		out, err := o.compute(v, w)
 		if v = p.result(out, err); v.kind == listValue {
 			p.made(len(v.list))
 		}
 	}
-	return value{}
-}
-
-func (p *exprParser) product() value {
-	v := p.factor()
-	for p.err == nil {
-		var f func(a, b value) (value, error)
-		switch p.accept("*/%") {
-		case '*':
-			f = multiply
-		case '/':
-			f = divide
-		case '%':
-			f = remainder
-		default:
-			return v
-		}
-		w := p.factor()
-		out, err := f(v, w)
-		v = p.result(out, err)
-	}
-	return value{}
+	return v
 }
 
 func (p *exprParser) factor() value {
@@ -369,30 +362,16 @@ func (p *exprParser) unit() string {
 	return p.word()
 }
 
-// sizeOf computes size(NAME), start(NAME) or input(NAME).
-func (p *exprParser) sizeOf(function string) value {
-	of := p.word()
+// ofName computes size(NAME), start(NAME) or input(NAME).
+func (p *exprParser) ofName(function string) value {
+	name := p.word()
 	p.expect(')')
 	if p.err != nil || p.skip > 0 {
 		return value{}
 	}
-	if function == "input" {
-		size, err := p.scope.input(of)
-		if err != nil {
-			return p.fail("input(%s): %w", of, err)
-		}
-		return integerOf(int64(size))
-	}
-	lookup := p.scope.size
-	if function == "start" {
-		lookup = p.scope.start
-	}
-	v, ok := lookup(of)
-	if ok && v == 0 && function == "size" {
-		return p.fail("%s(%s): %w", function, of, errReported)
-	}
-	if !ok {
-		return p.fail("%s(%s): no buffer or sub-buffer above has this name", function, of)
+	v, err := p.scope.of[function](name)
+	if err != nil {
+		return p.fail("%s(%s): %w", function, name, err)
 	}
 	return integerOf(int64(v))
 }

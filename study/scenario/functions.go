@@ -39,10 +39,10 @@ func functionNames() []string {
 
 // call computes a function whose opening parenthesis has been read.
 func (p *exprParser) call(name string) value {
-	switch name {
-	case "size", "start", "input":
-		return p.sizeOf(name)
-	case "if":
+	if p.scope.of[name] != nil {
+		return p.ofName(name)
+	}
+	if name == "if" {
 		return p.choose()
 	}
 	f, ok := functions[name]

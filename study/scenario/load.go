@@ -93,8 +93,8 @@ func newLoader(ctx context.Context, file string, opt Options) *loader {
 		lost:   make(map[string]bool),
 		maps:   make(map[string]int),
 	}
-	l.scope = &scope{vars: make(map[string]value), bad: make(map[string]bool), size: l.sizeOf, start: l.startOf, input: l.inputSize}
-	l.scope.spend = l.spend
+	l.scope = &scope{vars: make(map[string]value), bad: make(map[string]bool), spend: l.spend}
+	l.scope.of = map[string]func(string) (uint64, error){"size": l.sizeOf, "start": l.startOf, "input": l.inputSize}
 	l.files = make(map[string]*fileContent)
 	return l
 }

@@ -49,7 +49,12 @@ func loadText(t *testing.T, d *datadriven.TestData) string {
 func TestExpressions(t *testing.T) {
 	sc := &scope{
 		vars: map[string]value{"n": integerOf(10), "half": realOf(0.5), "lag": durationOf(5000), "how": textOf("ring"), "at": {kind: listValue, list: []value{integerOf(3), integerOf(5)}}},
-		size: func(name string) (uint64, bool) { return 4096, name == "a" },
+		of: map[string]func(string) (uint64, error){"size": func(name string) (uint64, error) {
+			if name != "a" {
+				return 0, errors.New("no buffer or sub-buffer above has this name")
+			}
+			return 4096, nil
+		}},
 	}
 	for text, want := range map[string]string{
 		"1 + 2 * 3":                "7",

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -193,14 +194,25 @@ func (l *loader) bufferNames() (names []string) {
 	return names
 }
 
-// startOf is where a sub-buffer begins in its buffer.
-func (l *loader) startOf(name string) (uint64, bool) {
-	p, ok := l.lookup(name)
-	return p.Range.Start, ok || l.lost[name]
+// startOf is where a sub-buffer begins in its buffer, and sizeOf how many bytes it has.
+func (l *loader) startOf(name string) (uint64, error) {
+	p, err := l.known(name)
+	return p.Range.Start, err
 }
 
-// sizeOf is 0 where the size was at fault.
-func (l *loader) sizeOf(name string) (uint64, bool) {
+func (l *loader) sizeOf(name string) (uint64, error) {
+	p, err := l.known(name)
+	if err == nil && p.Range.Empty() {
+		err = errReported
+	}
+	return p.Range.Size(), err
+}
+
+// known is lookup for expressions. What was declared and is at fault is known, and empty.
+func (l *loader) known(name string) (place, error) {
 	p, ok := l.lookup(name)
-	return p.Range.Size(), ok || l.lost[name]
+	if !ok && !l.lost[name] {
+		return p, errors.New("no buffer or sub-buffer above has this name")
+	}
+	return p, nil
 }

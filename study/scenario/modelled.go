@@ -1,7 +1,6 @@
 package scenario
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -100,8 +99,8 @@ type modelled struct {
 	rec     *profile.Recorder
 }
 
-// openMachine opens the context on a machine.
-func (r *runner) openMachine(ctx context.Context, m *machine.Machine) error {
+// openMachine makes a world of a machine, for a context with these options.
+func (r *runner) openMachine(m *machine.Machine, opt *runtime.Options) error {
 	s := r.s
 	if n := m.Memories() - 1; n < len(s.Devices) {
 		d := &s.Devices[n]
@@ -117,34 +116,7 @@ func (r *runner) openMachine(ctx context.Context, m *machine.Machine) error {
 		return err
 	}
 	r.model = &modelled{m, w, rec}
-	devs := w.Devices()[:len(s.Devices)]
-	caps := []uint64{0}
-	for i, name := range names {
-		r.names = append(r.names, name)
-		r.devs[name] = devs[i]
-		caps = append(caps, s.Devices[i].Memory)
-	}
-	capacity := slices.Clone(caps)
-	for i := range capacity {
-		if has := m.Info(i).GlobalMemory; capacity[i] == 0 || has > 0 && has < capacity[i] {
-			capacity[i] = has
-		}
-	}
-	policy, err := r.policy()
-	if err != nil {
-		return err
-	}
-	r.ctx, err = runtime.OpenContext(ctx, runtime.Options{
-		Name: s.Name, Devices: devs, Names: r.names[1:], OwnDevices: true, Host: w.Host(), Executor: w, Staging: m.Staging(),
-		Trace: r.sink(capacity), Resource: r.stack, Policy: policy, NoEviction: s.Policy == "none", Caps: caps, WholeBelow: s.WholeBelow,
-	})
-	if err != nil {
-		return fmt.Errorf("context on machine %s: %w", m.Name, err)
-	}
-	if r.stackErr != nil {
-		return r.stackErr
-	}
-	r.devs["host"] = w.Host()
+	opt.Devices, opt.Host, opt.Executor, opt.Staging = w.Devices()[:len(s.Devices)], w.Host(), w, m.Staging()
 	return nil
 }
 

@@ -53,10 +53,10 @@ func (s *Scenario) rangeOf(inner string, size uint64) (r mem.Range, err error) {
 		return r, errors.New("want a range such as [0,4096) or [0:4 KiB]")
 	}
 	body = body[:len(body)-1]
-	sc := &scope{size: func(name string) (uint64, bool) {
+	sc := &scope{of: map[string]func(string) (uint64, error){"size": func(name string) (uint64, error) {
 		p, err := s.whole(name)
-		return p.Range.Size(), err == nil
-	}}
+		return p.Range.Size(), err
+	}}}
 	end := func(text string, missing uint64) uint64 {
 		if text = strings.TrimSpace(text); text == "" || err != nil {
 			return missing

@@ -22,15 +22,14 @@ func (r *runner) policy() (eviction.Policy, error) {
 	return eviction.ByName(r.s.Policy)
 }
 
-// caps are what the memory of real devices is to hold at most, in bytes; 0 is all that
-// it can. Simulated ones are made with what they hold.
-func (s *Scenario) caps() []uint64 {
-	out := []uint64{0} // the host's
-	for _, d := range s.Devices {
-		if d.Driver != realDriver {
-			d.Memory = 0
+// caps are what the memory of real devices, and of a machine's, is to hold at most, in bytes; 0
+// is all that it can. Simulated ones are made with what they hold.
+func (r *runner) caps() []uint64 {
+	out := make([]uint64, 1+len(r.s.Devices)) // the host's first
+	for i := range r.s.Devices {
+		if d := &r.s.Devices[i]; d.Driver == realDriver || r.opt.Machine != nil {
+			out[i+1] = d.Memory
 		}
-		out = append(out, d.Memory)
 	}
 	return out
 }

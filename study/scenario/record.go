@@ -142,14 +142,17 @@ type recording struct {
 	over atomic.Bool
 }
 
-// sink is whom the runtime tells. Memories, the host's first, have these capacities in bytes.
-func (r *runner) sink(capacity []uint64) trace.CommandSink {
+// sink is whom the runtime tells.
+func (r *runner) sink() trace.CommandSink {
 	if r.opt.Record == nil {
 		return r.rec
 	}
-	var memories []trace.CommandMemory
-	for m, name := range r.names {
-		memories = append(memories, trace.CommandMemory{Name: name, Capacity: capacity[m]})
+	memories := []trace.CommandMemory{{Name: "host"}}
+	if r.model != nil {
+		memories[0].Capacity = r.model.machine.Host.Memory
+	}
+	for i, name := range r.names[1:] {
+		memories = append(memories, trace.CommandMemory{Name: name, Capacity: r.capacity(i)})
 	}
 	r.recording.to = r.opt.Record.Context(memories, r.s.WholeBelow)
 	return trace.Tee(r.rec, &r.recording)

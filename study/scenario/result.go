@@ -218,14 +218,10 @@ func (r *runner) describeDevices(res *Result) {
 	res.BytesRegrown = r.ctx.Stats().BytesRegrown
 	for i, name := range r.names[1:] {
 		d := r.devs[name]
-		memory := d.Info().GlobalMemory
-		if limit := r.s.Devices[i].Memory; limit > 0 && (memory == 0 || limit < memory) { // real and modelled devices have more
-			memory = limit
-		}
 		stats := r.ctx.Resource(mem.MemoryID(i + 1)).Stats()
 		res.Devices = append(res.Devices, deviceResult{
 			Name: name, Driver: r.driver(i), Memory: i + 1,
-			Type: string(d.Info().Type), Bytes: memory, PeakUse: stats.PeakLive,
+			Type: string(d.Info().Type), Bytes: r.capacity(i), PeakUse: stats.PeakLive,
 			PeakWhole: r.ctx.Footprint(mem.MemoryID(i + 1)).WholePeak,
 		})
 	}
