@@ -207,7 +207,6 @@ func (l *loader) pointerAt(n ast.Node, what string) (p pointer, text string, ok 
 	} else {
 		m := l.mapping(n, what, "pointer")
 		place, at = l.pointerPlace(m, "svm")
-		m.done()
 	}
 	if l.faults > before || place.Name == "" {
 		return p, "", false
@@ -226,7 +225,6 @@ func (l *loader) pointerAt(n ast.Node, what string) (p pointer, text string, ok 
 // pointerPlace reads the block named under key, and at: how far the pointer
 // points into it.
 func (l *loader) pointerPlace(m *mapping, key string) (of place, at uint64) {
-	m.require(key)
 	of = l.placeNamed(m.get(key), m.What)
 	if at = l.natural(m, "at", l.scope, 0, 0); of.Name != "" && at >= of.Range.Size() && of.Range.Size() > 0 {
 		l.errorf(m.get("at"), "%s: at is %d: %s has only %d bytes", m.What, at, of.Name, of.Range.Size())
@@ -271,8 +269,7 @@ func (l *loader) pattern(n ast.Node, what string, sc *scope) (value []byte, text
 	}
 	m := l.mapping(n, what, "pattern")
 	if m.Has("hex") {
-		m.done()
-		if !m.single() {
+		if len(m.Keys) != 1 {
 			return nil, ""
 		}
 		out, err := hex.DecodeString(strings.ReplaceAll(m.text("hex"), " ", ""))
@@ -303,14 +300,12 @@ func (l *loader) typed(m *mapping) (value []byte, text string) {
 			continue
 		}
 		n := m.get(kind)
-		m.done()
-		if !m.single() {
+		if len(m.Keys) != 1 {
 			return nil, ""
 		}
 		return l.numberOf(kind, n, m.What, m.text(kind))
 	}
-	l.misshapen(m.Node, "%s: want a typed number such as {int: 3} or {float: 0.5}", m.What)
-	return nil, ""
+	return nil, "" // it has no shape
 }
 
 // numberOf reads text, which stands at n, as a number of an OpenCL C type.

@@ -27,10 +27,8 @@ func (l *loader) readFailures(m *mapping) {
 			f.Command = l.failer(s.get("command"), "failure: command", id)
 		} else {
 			f.Device = l.memoryAt(s, "device")
-			s.require("at")
 			f.At = l.duration(s, "at")
 		}
-		s.done()
 		l.out.Failures = append(l.out.Failures, f)
 	}
 }

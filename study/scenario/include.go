@@ -84,7 +84,7 @@ func (l *loader) include(n ast.Node, path string) {
 	}
 	d.anchors = l.anchors
 	before := l.faults
-	d.top = l.mapping(root, "include "+path, "included")
+	d.top = l.unchecked(root, "include "+path, "included")
 	if l.faults > before {
 		return
 	}

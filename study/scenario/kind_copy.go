@@ -20,8 +20,7 @@ func (copyKind) shapes() []*shape {
 }
 
 func (copyKind) parse(l *loader, m *mapping, c *command) {
-	if m.get("to") == nil {
-		l.errorf(m.Node, "copy: to is missing: the destination")
+	if !m.Has("to") {
 		return
 	}
 	before := l.faults

@@ -32,9 +32,7 @@ func (launchKind) parse(l *loader, m *mapping, c *command) {
 	c.Global, c.Dims = l.dims(m, "global", 1)
 	c.Local, local = l.dims(m, "local", 1)
 	c.Offset, offset = l.dims(m, "offset", 0)
-	if m.get("global") == nil {
-		l.errorf(m.Node, "%s: global is missing: the number of work-items", m.What)
-	} else if c.Dims > 0 && ((local != 0 && local != c.Dims) || (offset != 0 && offset != c.Dims)) {
+	if c.Dims > 0 && ((local != 0 && local != c.Dims) || (offset != 0 && offset != c.Dims)) {
 		l.errorf(m.Node, "%s: global, local and offset want the same number of dimensions", m.What)
 	}
 	l.launchItems(m.Node, m.What, c.Global[:c.Dims])

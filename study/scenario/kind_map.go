@@ -38,7 +38,7 @@ func (mapKind) parse(l *loader, m *mapping, c *command) {
 	_, buffer := l.lookup(name)
 	switch {
 	case name == "":
-		l.errorf(m.Node, "map: as is missing: a name for what is mapped")
+		l.faults++
 	case !nameRule.MatchString(name):
 		l.errorf(m.get("as"), "map: as %q: a name is letters, digits and _, and begins with no digit", name)
 	case buffer:
@@ -46,10 +46,7 @@ func (mapKind) parse(l *loader, m *mapping, c *command) {
 	case l.maps[name] > 0:
 		l.errorf(m.get("as"), "map: as %q: the map of line %d has the name, and is not unmapped", name, l.out.Mappings[l.maps[name]-1].Line)
 	}
-	switch {
-	case mp.Flags == 0 && !m.Has("flags"):
-		l.errorf(m.Node, "map: flags are missing: want some of %s", mapFlags)
-	case mp.Flags&runtime.MapInvalidate != 0 && mp.Flags&both != 0:
+	if mp.Flags&runtime.MapInvalidate != 0 && mp.Flags&both != 0 {
 		l.errorf(m.get("flags"), "map: flags: write-invalidate beside others: it brings no content, and they want it")
 	}
 	if l.faults > before {

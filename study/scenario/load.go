@@ -118,7 +118,7 @@ func (l *loader) read(data []byte) {
 	l.eachDocument(m, l.readLinks)
 	for _, d := range l.included {
 		back := l.in(d)
-		d.top.done()
+		d.top.check()
 		back()
 	}
 	for _, section := range []func(*mapping){ // each uses what those before it declare
@@ -127,7 +127,7 @@ func (l *loader) read(data []byte) {
 	} {
 		section(m)
 	}
-	m.done()
+	m.check()
 	l.checkInputs()
 	if all := devices.Drivers(); l.given.Driver != "" && !slices.Contains(all, l.given.Driver) {
 		l.errorf(nil, "--driver: driver %q: there is none of this name; there are %s%s", l.given.Driver, strings.Join(all, ", "), suggest.For(l.given.Driver, all))
@@ -142,7 +142,7 @@ func (l *loader) readHead(data []byte) *mapping {
 	if root == nil {
 		return nil
 	}
-	m := l.mapping(root, "scenario", "scenario")
+	m := l.unchecked(root, "scenario", "scenario")
 	if l.faults > 0 {
 		return nil
 	}
@@ -216,7 +216,7 @@ var nameRule = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // declare reads the name under key and makes sure that it is new.
 func (l *loader) declare(m *mapping, what string) string {
-	name := m.need("name")
+	name := m.text("name")
 	switch taken, dup := l.named[what+" "+name]; {
 	case name == "":
 	case !nameRule.MatchString(name):
@@ -224,7 +224,6 @@ func (l *loader) declare(m *mapping, what string) string {
 	case dup:
 		l.errorf(m.get("name"), "%s %q: the name is taken by the %s", what, name, taken)
 	}
-	m.What = fmt.Sprintf("%s %q", what, name)
 	return name
 }
 
@@ -379,7 +378,6 @@ func (l *loader) readInputs(m *mapping) {
 			l.inputs[name] = filepath.Join(filepath.Dir(l.file), path)
 		}
 		l.out.Inputs = append(l.out.Inputs, inputDecl{Name: name, About: spec.text("about"), Default: spec.text("default")})
-		spec.done()
 		if path, ok := l.given.Inputs[name]; ok {
 			l.inputs[name] = path
 		}
@@ -434,7 +432,7 @@ func (l *loader) readDevices(m *mapping) {
 	for _, n := range l.list(m.get("devices")) {
 		d := l.mapping(n, "device", "device")
 		name := l.declare(d, "device")
-		dev := deviceDecl{Driver: d.need("driver"), File: l.file, Line: n.GetToken().Position.Line}
+		dev := deviceDecl{Driver: d.text("driver"), File: l.file, Line: n.GetToken().Position.Line}
 		if all := devices.Drivers(); dev.Driver != "" && !slices.Contains(all, dev.Driver) {
 			l.errorf(d.get("driver"), "device %q: driver %q: there is none of this name; there are %s%s", name, dev.Driver, strings.Join(all, ", "), suggest.For(dev.Driver, all))
 		}
@@ -446,7 +444,6 @@ func (l *loader) readDevices(m *mapping) {
 		count := l.natural(d, "count", l.scope, 1, 1)
 		dev.Params = l.readParams(d)
 		dev.Resources = l.readLayers(d)
-		d.done()
 		if most := uint64(maxDevices - len(l.out.Devices)); count > most {
 			l.stop(n, "device %q: count is %d: want at most %d devices in all", name, count, maxDevices)
 		}
@@ -526,7 +523,6 @@ func (l *loader) readLinks(m *mapping) {
 			}
 			l.linked[ends] = l.where(n)
 		}
-		s.done()
 	}
 }
 
@@ -542,7 +538,7 @@ func (l *loader) namedAs(space string) (names []string) {
 
 // memoryAt is memory for a key that must be there.
 func (l *loader) memoryAt(m *mapping, key string) string {
-	if !m.require(key) {
+	if !m.Has(key) {
 		return ""
 	}
 	return l.memory(m.get(key), m.What+": "+key)

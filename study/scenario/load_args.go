@@ -33,7 +33,6 @@ func (l *loader) readIndirect(n ast.Node, what string) argument {
 	if _, isMap := l.plain(n).(*ast.MappingNode); isMap {
 		m := l.mapping(n, what, "reached")
 		if !m.Has("svm") {
-			l.errorf(m.Node, "%s: svm is missing: the block that the kernel reaches", what)
 			return argument{}
 		}
 		return l.readBufferArg(m, &info)
@@ -89,7 +88,6 @@ func (l *loader) readArg(n ast.Node, what string, info *devices.ArgInfo) argumen
 		l.errorf(n, "%s: the kernel wants a %v, not a %v", what, info.Kind, kind)
 		return argument{}
 	case kind == devices.ArgLocal:
-		defer m.done()
 		return argument{Local: l.natural(m, "local", l.scope, 1, 1)}
 	case kind == devices.ArgBuffer:
 		return l.readBufferArg(m, info)
@@ -145,7 +143,6 @@ func (l *loader) readBufferArg(m *mapping, info *devices.ArgInfo) argument {
 		}
 	}
 	m.get("access")
-	m.done()
 	if l.faults == before {
 		l.checkArg(m.Node, m.What, &a)
 	}

@@ -34,7 +34,6 @@ func (l *loader) readSVM(m *mapping) {
 	for _, n := range l.list(m.get("svm")) {
 		s := l.mapping(n, "svm", "svm")
 		b := bufferDecl{Name: l.declare(s, "buffer"), Line: n.GetToken().Position.Line}
-		s.What = fmt.Sprintf("svm %q", b.Name)
 		before := l.faults
 		b.Size = l.natural(s, "size", l.scope, 1, 0)
 		if b.Size == 0 && l.faults == before {
@@ -54,7 +53,6 @@ func (l *loader) readSVM(m *mapping) {
 			one.Name, one.SVM = name, &svm
 			l.addBuffer(n, one)
 		})
-		s.done()
 	}
 }
 
@@ -103,7 +101,6 @@ func (l *loader) readBuffers(m *mapping) {
 			l.errorf(s.get("flags"), "%s: flags: %s without content: want one of %s, which is what the host's memory holds", s.What, flagText(uint64(ptr), bufferFlags), strings.Join(dataKeys, ", "))
 		}
 		l.addBuffers(s, n, b)
-		s.done()
 	}
 	l.nameSizeBuffers()
 }
@@ -157,7 +154,7 @@ func (l *loader) newName(s *mapping, space, name string) bool {
 // readOver reads a buffer over shared virtual memory.
 func (l *loader) readOver(s *mapping, b bufferDecl, n ast.Node) {
 	v := viewDecl{Name: b.Name, Over: true, Parent: -1, Line: b.Line}
-	of := s.need("over")
+	of := s.text("over")
 	v.Buffer = l.buffer(of)
 	if of != "" && (v.Buffer < 0 || l.out.Buffers[v.Buffer].SVM == nil) {
 		l.errorf(s.get("over"), "%s: over %q: no shared virtual memory has this name; there is %s", s.What, of, l.svmNames())
@@ -169,7 +166,6 @@ func (l *loader) readOver(s *mapping, b bufferDecl, n ast.Node) {
 		l.errorf(s.get("flags"), "%s: flags: %s: a buffer over shared virtual memory has use-host-ptr, and no other host memory", s.What, flagText(uint64(bad), bufferFlags))
 	}
 	v.Flags |= runtime.UseHostPtr
-	s.done()
 	if v.Buffer < 0 {
 		l.lost[v.Name] = true
 		return
@@ -201,7 +197,6 @@ func (l *loader) readQueues(m *mapping) {
 		q := queueDecl{Name: l.declare(s, "queue"), Line: n.GetToken().Position.Line}
 		q.Device = l.memoryAt(s, "device")
 		q.OutOfOrder = s.oneOf("order", "in") == "out"
-		s.done()
 		l.bounded(n, "queues", len(l.out.Queues)+1, maxObjects)
 		l.take("queue", q.Name, n)
 		l.out.Queues = append(l.out.Queues, q)

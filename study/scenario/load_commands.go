@@ -13,10 +13,6 @@ import (
 
 func (l *loader) readCommands(m *mapping) {
 	n := m.get("commands")
-	if n == nil {
-		l.errorf(m.Node, "scenario: commands are missing")
-		return
-	}
 	if l.faults > 0 {
 		return // their names and sizes would only raise more
 	}
@@ -29,6 +25,7 @@ func (l *loader) readCommands(m *mapping) {
 }
 
 func (l *loader) readCommand(n ast.Node, depth int) {
+	before := l.faults
 	m := l.mapping(n, "command", "command")
 	kind := l.kindOfCommand(n, m)
 	if kind == "" {
@@ -40,14 +37,12 @@ func (l *loader) readCommand(n ast.Node, depth int) {
 		return
 	}
 	l.bounded(n, "commands", len(l.out.Commands)+1, l.given.limit)
-	before := l.faults
 	c := command{Kind: op(kind), Line: m.Node.GetToken().Position.Line, Loop: l.loop, Mapping: -1, Queue: -1}
 	c.Now = c.Kind == opFree && l.flag(m, "now")
 	if !c.kind().traits().unqueued && !c.Now {
 		l.readCommon(m, &c)
 	}
 	c.kind().parse(l, m, &c)
-	m.done()
 	if l.faults == before {
 		l.hold(m.Node, kind, c.hostBytes())
 		l.follow(m, &c)

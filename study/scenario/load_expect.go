@@ -49,7 +49,6 @@ func (l *loader) readExpect(m *mapping) {
 			l.misshapen(s.Node, "expect: want one of %s", strings.Join(expectations, ", "))
 			continue
 		}
-		s.done()
 		if len(l.errs) == 0 {
 			e.Text = l.out.expectText(&e)
 		}
@@ -104,7 +103,5 @@ func (l *loader) somewhere(n ast.Node, what string) place {
 		return l.placeNamed(n, what)
 	}
 	m := l.mapping(n, what, "place")
-	defer m.done()
-	m.require("buffer")
 	return l.place(m, "buffer", "offset")
 }

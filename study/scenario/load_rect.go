@@ -32,15 +32,12 @@ func (l *loader) rect(m *mapping, key, other string) (r *rectangle, at, to place
 	}
 	r = &rectangle{}
 	r.Region = [3]uint64{l.natural(m, "size", l.scope, 1, 0), l.natural(m, "rows", l.scope, 1, 1), l.natural(m, "slices", l.scope, 1, 1)}
-	if !m.Has("size") {
-		l.errorf(m.Node, "%s: size is missing: the bytes of a row", key)
-	}
 	for i, name := range []string{"rows", "slices"} {
 		if n := r.Region[i+1]; n > maxRows {
 			l.errorf(m.get(name), "%s: %s is %d: want at most %d", key, name, n, maxRows)
 		}
 	}
-	if l.faults > before {
+	if l.faults > before || r.Region[0] == 0 { // its size is missing
 		return nil, at, to
 	}
 	var offset, offset2 uint64

@@ -22,7 +22,6 @@ func (l *loader) readViews(m *mapping) {
 	for _, n := range l.list(m.get("sub-buffers")) {
 		s := l.mapping(n, "sub-buffer", "sub-buffer")
 		v := viewDecl{Name: l.declare(s, "buffer"), Line: n.GetToken().Position.Line}
-		s.What = "sub-" + s.What
 		of, ok := l.whole(s, &v)
 		if !ok {
 			l.lost[v.Name] = true
@@ -54,7 +53,6 @@ func (l *loader) readViews(m *mapping) {
 			v.Range = l.within(s, of, offset, size)
 			l.addView(s, v)
 		}
-		s.done()
 	}
 }
 
@@ -118,7 +116,7 @@ func (l *loader) addView(s *mapping, v viewDecl) {
 // whole finds what a sub-buffer is a part of: a buffer, or one over shared
 // virtual memory.
 func (l *loader) whole(s *mapping, v *viewDecl) (of place, ok bool) {
-	name := s.need("of")
+	name := s.text("of")
 	if name == "" || l.lost[name] {
 		return of, false
 	}

@@ -155,7 +155,7 @@ func (l *loader) readParameter(kv *ast.MappingValueNode, n ast.Node) {
 	if l.faults > before {
 		return
 	}
-	s.need("type")
+	s.text("type")
 	p.Type = paramType(s.oneOf("type", string(integerType)))
 	of := s.oneOf("of", string(integerType))
 	switch {
@@ -167,7 +167,6 @@ func (l *loader) readParameter(kv *ast.MappingValueNode, n ast.Node) {
 	p.About = s.text("about")
 	bounds := l.readLimits(s, &p)
 	def := s.get("default")
-	s.done()
 	if l.faults > before {
 		return
 	}

@@ -2,7 +2,7 @@ package scenario
 
 // A repeat is no command: it is unrolled when it is read.
 var repeatShape = &shape{name: "repeat", what: "repeat", keys: []key{
-	{"repeat", aNumber, true, "how often"}, {"as", aWord, false, "a name: 0, 1, 2, …"}, {"do", listOf(object("command")), true, "commands"},
+	{"repeat", aNumber, true, "how often"}, {"as", aWord, false, "a name: 0, 1, 2, …"}, {"do", listOf(object("command")), true, "the commands to repeat"},
 }}
 
 func (l *loader) readRepeat(m *mapping, depth int) {
@@ -10,7 +10,6 @@ func (l *loader) readRepeat(m *mapping, depth int) {
 	count := l.natural(m, "repeat", l.scope, 0, 0)
 	name := m.text("as")
 	body := l.list(m.get("do"))
-	m.done()
 	if count == 0 && l.faults == before { // what is not run is held against its form
 		l.checkShape(m.get("do"), &m.shape.find("do").form, "repeat: do")
 	}

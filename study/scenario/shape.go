@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -95,6 +96,26 @@ func (s *shape) find(name string) *key {
 	return nil
 }
 
+// needs reports whether a mapping of the shape must have a key.
+func (s *shape) needs(name string) bool {
+	k := s.find(name)
+	return k != nil && k.need
+}
+
+// missing says that the key is.
+func (k *key) missing() string {
+	is, what := "is", k.what
+	if strings.HasSuffix(k.name, "s") && k.name != "as" {
+		is = "are"
+	}
+	if list := k.form.list; k.form.words != nil {
+		what = "want one of " + strings.Join(k.form.words, ", ")
+	} else if list != nil && list.words != nil {
+		what = "want some of " + strings.Join(list.words, ", ")
+	}
+	return fmt.Sprintf("%s %s missing: %s", k.name, is, what)
+}
+
 // known lists the keys of a shape, sorted.
 func (s *shape) known() (out []string) {
 	for _, k := range s.keys {
@@ -173,7 +194,6 @@ func (s *source) checkMapping(n ast.Node, object, what string) {
 		s.misshapen(m.Node, "%s: want a %s, one of %s", what, all.what, strings.Join(all.variants, ", "))
 		return
 	}
-	m.What = m.shape.what
 	for _, kv := range m.Keys {
 		f := m.shape.rest
 		if k := m.shape.find(yaml.Name(kv)); k != nil {
@@ -182,14 +202,6 @@ func (s *source) checkMapping(n ast.Node, object, what string) {
 		if f != nil {
 			s.checkShape(kv.Value, f, m.What+": "+yaml.Name(kv))
 		}
-	}
-	for _, k := range m.shape.keys {
-		if k.need {
-			m.require(k.name)
-		}
-	}
-	if m.done(); m.shape.one {
-		m.single()
 	}
 }
 

@@ -166,11 +166,11 @@ func declaredShapes() []*shape {
 		{name: "sub-buffer", what: "sub-buffer", keys: slices.Concat([]key{
 			keyName_, {"of", aWord, true, "a buffer"}, keyOffset, keySize, {"part", aWord, false, "i/n"}, flagsKey(bufferFlags, false),
 		}, keysOfParts)},
-		{name: "queue", what: "queue", keys: []key{keyName_, {"device", aWord, true, "or host"}, {"order", words("in", "out"), false, "default in"}}},
+		{name: "queue", what: "queue", keys: []key{keyName_, {"device", aWord, true, "a device, or host"}, {"order", words("in", "out"), false, "default in"}}},
 		{name: "pattern", what: "pattern", one: true, keys: append(typeKeys(), key{"hex", aWord, false, "pairs of hex digits"})},
 		{name: "typed number", what: "typed number", one: true, keys: typeKeys()},
 		{name: "pointer", what: "pointer", keys: []key{{"svm", aWord, true, "shared virtual memory"}, {"at", aNumber, false, "bytes into it"}}},
-		{name: "place", what: "place", keys: []key{{"buffer", aWord, true, "or shared virtual memory"}, keyOffset, keySize}},
+		{name: "place", what: "place", keys: []key{{"buffer", aWord, true, "a buffer, or shared virtual memory"}, keyOffset, keySize}},
 		{name: "reached", what: "svm", keys: []key{{"svm", aWord, true, "shared virtual memory that the kernel reaches"}, {"at", aNumber, false, "bytes into it"}, keyOffset, keySize, keyAccess}},
 		{name: "argument", what: "argument", variants: []string{"buffer argument", "reached", "local argument", "typed number"}, pick: pickArgument},
 		{name: "buffer argument", what: "argument", keys: []key{{"buffer", aWord, true, "a buffer or a sub-buffer"}, keyOffset, keySize, keyAccess}},

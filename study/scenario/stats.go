@@ -50,10 +50,9 @@ func (l *loader) readLayers(d *mapping) (out []layer) {
 
 // sizedLayer reads a layer with sizes.
 func (l *loader) sizedLayer(n ast.Node, what string) (out layer, ok bool) {
-	m := l.mapping(n, what, "layer")
 	before := l.faults
-	m.done()
-	if l.faults > before || !m.single() {
+	m := l.mapping(n, what, "layer")
+	if l.faults > before {
 		return out, false
 	}
 	for _, kind := range []string{"limit", "bins", "pool"} {

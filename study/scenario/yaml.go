@@ -3,6 +3,7 @@ package scenario
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -147,10 +148,42 @@ type mapping struct {
 
 // mapping reads n, which must be a mapping of the named shape. what names it in errors.
 func (s *source) mapping(n ast.Node, what, shape string) *mapping {
-	m := &mapping{Mapping: yaml.MappingOf(s, n, what), src: s}
-	m.shape = shapeOf(shape, m)
-	s.spend(len(m.Keys))
+	m := s.unchecked(n, what, shape)
+	if m.shape != nil {
+		m.check()
+	}
 	return m
+}
+
+// unchecked is mapping for one that is to be checked later, if at all.
+func (s *source) unchecked(n ast.Node, what, shape string) *mapping {
+	m := &mapping{Mapping: yaml.MappingOf(s, n, what), src: s}
+	s.spend(len(m.Keys))
+	if m.shape = shapeOf(shape, m); m.shape == nil {
+		return m
+	}
+	if shape == "command" {
+		m.What = m.shape.what
+	}
+	if name, ok := m.Get("name").(*ast.StringNode); ok && m.shape.needs("name") {
+		m.What = fmt.Sprintf("%s %q", what, yaml.Short(name.Value))
+	}
+	return m
+}
+
+// check reports keys that the shape does not have, and those that are missing.
+func (m *mapping) check() {
+	if m.shape.rest == nil {
+		m.OnlyKnown(m.src, m.shape.known())
+	}
+	if m.shape.one && len(m.Keys) != 1 {
+		m.src.misshapen(m.Node, "%s: want one of %s", m.What, strings.Join(m.shape.known(), ", "))
+	}
+	for i := range m.shape.keys {
+		if k := &m.shape.keys[i]; k.need && !m.Has(k.name) {
+			m.src.misshapen(m.Node, "%s: %s", m.What, k.missing())
+		}
+	}
 }
 
 // get returns the value of a key of the shape, or nil: what is to be found by Get or Has
@@ -188,23 +221,6 @@ func (m *mapping) isTrue(key string) bool {
 	return n != nil && m.src.text(n, key) == "true"
 }
 
-// require reports a key that is missing.
-func (m *mapping) require(key string) bool {
-	if m.get(key) == nil {
-		m.src.misshapen(m.Node, "%s: %s is missing", m.What, key)
-		return false
-	}
-	return true
-}
-
-// need is text that must be there.
-func (m *mapping) need(key string) string {
-	if !m.require(key) {
-		return ""
-	}
-	return m.text(key)
-}
-
 // oneOf is text that must be one of the words that the shape has for the key; missing
 // is def.
 func (m *mapping) oneOf(key, def string) string {
@@ -217,22 +233,6 @@ func (m *mapping) oneOf(key, def string) string {
 		return def
 	}
 	return t
-}
-
-// single reports whether there is exactly one key, and that it is not so where it is
-// not.
-func (m *mapping) single() bool {
-	if len(m.Keys) != 1 {
-		m.src.misshapen(m.Node, "%s: want one of %s", m.What, strings.Join(m.shape.known(), ", "))
-	}
-	return len(m.Keys) == 1
-}
-
-// done reports keys that the shape does not have.
-func (m *mapping) done() {
-	if m.shape != nil && m.shape.rest == nil {
-		m.OnlyKnown(m.src, m.shape.known())
-	}
 }
 
 // misshapen records a broken rule at n that is one of form: a JSON Schema has it, too.
