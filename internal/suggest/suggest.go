@@ -20,6 +20,14 @@ func For(name string, known []string) string {
 	return ""
 }
 
+// Among lists what is known, with the word that name was meant to be.
+func Among(name string, known []string) string {
+	if len(known) == 0 {
+		return "none"
+	}
+	return strings.Join(known, ", ") + For(name, known)
+}
+
 // Pick is the one of all that has the name, without regard to case. Else it fails with
 // mem.ErrInvalidValue, and says which names there are.
 func Pick[T any](what, name string, all []T, nameOf func(T) string) (none T, err error) {
@@ -30,7 +38,7 @@ func Pick[T any](what, name string, all []T, nameOf func(T) string) (none T, err
 		}
 		names = append(names, nameOf(x))
 	}
-	return none, fmt.Errorf("%s %q: want one of %s%s: %w", what, name, strings.Join(names, ", "), For(name, names), mem.ErrInvalidValue)
+	return none, fmt.Errorf("%s %q: want one of %s: %w", what, name, Among(name, names), mem.ErrInvalidValue)
 }
 
 const (

@@ -124,7 +124,7 @@ func List(s source, n ast.Node) []ast.Node {
 
 // WantOneOf says what is wrong with a word that is none of several.
 func WantOneOf(word string, words []string) string {
-	return "want one of " + strings.Join(words, ", ") + suggest.For(word, words)
+	return "want one of " + suggest.Among(word, words)
 }
 
 // Mapping is a YAML mapping.

@@ -37,7 +37,7 @@ func File(name string) (content []byte, ok bool) {
 func Named(name string, opt Options) (*Machine, error) {
 	content, ok := File(name)
 	if !ok {
-		return nil, fmt.Errorf("machine %q: there is none of this name; there are %s%s: %w", yaml.Short(name), strings.Join(Names(), ", "), suggest.For(name, Names()), mem.ErrInvalidValue)
+		return nil, fmt.Errorf("machine %q: there is none of this name; there are %s: %w", yaml.Short(name), suggest.Among(name, Names()), mem.ErrInvalidValue)
 	}
 	return Parse(name+".yaml", content, opt)
 }

@@ -163,12 +163,7 @@ func (r *Recorder) back(path *[]Part, s *Span, at int64, t *int64) {
 		}
 		part.From = min(s.Ready, at)
 		c := r.Of(s.Cause)
-		switch {
-		case c != nil && c.Ended == s.Ready && c.Started < s.Ready:
-			add(Waited)
-			s, at = c, s.Ready
-			continue
-		case c != nil && c.Ended == s.Ready && c.Index < s.Index: // it took no time
+		if c != nil && c.Ended == s.Ready && (c.Started < s.Ready || c.Index < s.Index) { // or it took no time
 			add(Waited)
 			s, at = c, s.Ready
 			continue

@@ -5,11 +5,9 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
-	"maps"
 	"math"
 	"math/rand/v2"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -17,7 +15,6 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"godwit/internal/input"
-	"godwit/internal/suggest"
 	"godwit/internal/yaml"
 )
 
@@ -102,7 +99,7 @@ func (l *loader) dataOf(key string, n ast.Node, what string, sc *scope) *content
 		name := l.text(n, what)
 		path, ok := l.inputs[name]
 		if !ok {
-			l.errorf(n, "%s: no input is named %q; declared under inputs: %s%s", what, name, l.inputNames(), suggest.For(name, slices.Sorted(maps.Keys(l.inputs))))
+			l.errorf(n, "%s: no input is named %q; declared under inputs: %s", what, name, l.inputsBeside(name))
 			return nil
 		}
 		if path == "" {

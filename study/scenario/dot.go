@@ -1,7 +1,6 @@
 package scenario
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -25,33 +24,13 @@ func (r *Result) WriteDOT(w io.Writer) error {
 	if r.rec == nil {
 		return fmt.Errorf("graph of %s: the run did not start: %s", r.Scenario, r.Error)
 	}
-	g := &flow{r: r, g: dot.NewGraph(dot.Directed), made: make(map[mem.BufferID]map[mem.MemoryID]*rangemap.Map[maker]), size: make(map[mem.BufferID]uint64)}
+	g := &flow{r: r, g: dot.NewGraph(dot.Directed), made: make(map[block]*rangemap.Map[maker]), size: make(map[mem.BufferID]uint64)}
 	g.begin()
 	for i := range r.Commands {
 		g.command(i)
 	}
-	out := &counted{w: w}
-	g.g.Write(out)
-	return out.err
-}
-
-// counted keeps the first error of a writer: the graph's does not look at them.
-type counted struct {
-	w   io.Writer
-	err error
-}
-
-// Write implements io.Writer.
-func (c *counted) Write(p []byte) (int, error) {
-	if c.err != nil {
-		return 0, c.err
-	}
-	n, err := c.w.Write(p)
-	if err == nil && n < len(p) {
-		err = io.ErrShortWrite
-	}
-	c.err = errors.Join(c.err, err)
-	return n, err
+	_, err := io.WriteString(w, g.g.String()) // what writes it looks at no error
+	return err
 }
 
 // maker is the node that put bytes where they are, from 1; 0 is none.
@@ -65,7 +44,7 @@ type flow struct {
 	clusters []*dot.Graph // by memory
 	commands []maker      // by command
 	size     map[mem.BufferID]uint64
-	made     map[mem.BufferID]map[mem.MemoryID]*rangemap.Map[maker]
+	made     map[block]*rangemap.Map[maker]
 }
 
 // begin makes the clusters, and what held content before the first command.
@@ -104,15 +83,12 @@ func (f *flow) node(m mem.MemoryID, shape, fill, label, tip string) maker {
 
 // at is who made what a memory has of a buffer.
 func (f *flow) at(id mem.BufferID, m mem.MemoryID) *rangemap.Map[maker] {
-	m = f.r.store(m)
-	if f.made[id] == nil {
-		f.made[id] = make(map[mem.MemoryID]*rangemap.Map[maker])
-	}
-	if f.made[id][m] == nil {
+	b := block{id, f.r.store(m)}
+	if f.made[b] == nil {
 		of := rangemap.Make(f.size[id], maker(0))
-		f.made[id][m] = &of
+		f.made[b] = &of
 	}
-	return f.made[id][m]
+	return f.made[b]
 }
 
 func (f *flow) put(id mem.BufferID, m mem.MemoryID, r mem.Range, by maker) { f.at(id, m).Set(r, by) }

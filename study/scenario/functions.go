@@ -47,7 +47,7 @@ func (p *exprParser) call(name string) value {
 	}
 	f, ok := functions[name]
 	if !ok {
-		return p.fail("no function is named %q; there are %s%s", name, strings.Join(functionNames(), ", "), suggest.For(name, functionNames()))
+		return p.fail("no function is named %q; there are %s", name, suggest.Among(name, functionNames()))
 	}
 	args := p.elements(')')
 	if n := len(args); p.err == nil && (n < f.least || n > f.most) {

@@ -3,7 +3,6 @@ package scenario
 import (
 	"context"
 	"slices"
-	"strings"
 
 	"github.com/goccy/go-yaml/ast"
 
@@ -169,7 +168,7 @@ func (l *loader) kindOfCommand(n ast.Node, m *mapping) string {
 				break
 			}
 		}
-		l.misshapen(m.Node, "command: %q is no command; want one of %s%s", name, strings.Join(commandKinds, ", "), suggest.For(name, commandKinds))
+		l.misshapen(m.Node, "command: %q is no command; want one of %s", name, suggest.Among(name, commandKinds))
 	}
 	return ""
 }

@@ -39,7 +39,7 @@ func (launchKind) parse(l *loader, m *mapping, c *command) {
 	c.Takes = l.duration(m, "time")
 	kernel, args := kernelNamed(c.Kernel), l.list(m.get("args"))
 	if kernel == nil {
-		l.errorf(m.get("launch"), "launch %q: no such kernel; there are %s%s", c.Kernel, strings.Join(kernels.Names(), ", "), suggest.For(c.Kernel, kernels.Names()))
+		l.errorf(m.get("launch"), "launch %q: no such kernel; there are %s", c.Kernel, suggest.Among(c.Kernel, kernels.Names()))
 		return
 	}
 	if len(args) != len(kernel.Args) {

@@ -3,9 +3,9 @@ package scenario
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"godwit/internal/flat"
+	"godwit/internal/suggest"
 	"godwit/mem"
 	"godwit/runtime"
 	"godwit/svm"
@@ -92,10 +92,7 @@ func (l *loader) mapNames() string {
 			out = append(out, mp.Name)
 		}
 	}
-	if len(out) == 0 {
-		return "none"
-	}
-	return strings.Join(out, ", ")
+	return suggest.Among("", out)
 }
 
 func (unmapKind) parse(l *loader, m *mapping, c *command) {

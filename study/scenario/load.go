@@ -130,7 +130,7 @@ func (l *loader) read(data []byte) {
 	m.check()
 	l.checkInputs()
 	if all := devices.Drivers(); l.given.Driver != "" && !slices.Contains(all, l.given.Driver) {
-		l.errorf(nil, "--driver: driver %q: there is none of this name; there are %s%s", l.given.Driver, strings.Join(all, ", "), suggest.For(l.given.Driver, all))
+		l.errorf(nil, "--driver: driver %q: there is none of this name; there are %s", l.given.Driver, suggest.Among(l.given.Driver, all))
 	}
 }
 
@@ -354,7 +354,7 @@ func (l *loader) readPolicy(m *mapping) {
 	l.out.Policy = m.text("policy")
 	check := func(policy string, report func(format string, args ...any)) {
 		if policy != "" && !slices.Contains(Policies(), policy) {
-			report("policy %q: want one of %s%s", policy, strings.Join(Policies(), ", "), suggest.For(policy, Policies()))
+			report("policy %q: want one of %s", policy, suggest.Among(policy, Policies()))
 		}
 	}
 	check(l.out.Policy, func(format string, args ...any) { l.errorf(m.get("policy"), format, args...) })
@@ -391,7 +391,7 @@ func (l *loader) readInputs(m *mapping) {
 func (l *loader) checkInputs() {
 	for name := range l.given.Inputs {
 		if _, ok := l.inputs[name]; !ok {
-			l.errorf(nil, "--input %s=...: the scenario declares no such input; it has %s%s", name, l.inputNames(), suggest.For(name, slices.Sorted(maps.Keys(l.inputs))))
+			l.errorf(nil, "--input %s=...: the scenario declares no such input; it has %s", name, l.inputsBeside(name))
 		}
 	}
 }
@@ -400,7 +400,7 @@ func (l *loader) checkInputs() {
 func (l *loader) inputSize(name string) (uint64, error) {
 	path, ok := l.inputs[name]
 	if !ok {
-		return 0, fmt.Errorf("no input is named %q; declared under inputs: %s%s", name, l.inputNames(), suggest.For(name, slices.Sorted(maps.Keys(l.inputs))))
+		return 0, fmt.Errorf("no input is named %q; declared under inputs: %s", name, l.inputsBeside(name))
 	}
 	if path == "" {
 		return 0, errReported // where it is declared
@@ -416,16 +416,9 @@ func (l *loader) inputSize(name string) (uint64, error) {
 	return uint64(info.Size()), nil
 }
 
-func (l *loader) inputNames() string {
-	if len(l.inputs) == 0 {
-		return "none"
-	}
-	var out []string
-	for name := range l.inputs {
-		out = append(out, name)
-	}
-	slices.Sort(out)
-	return strings.Join(out, ", ")
+// inputsBeside lists the inputs, where none has the name.
+func (l *loader) inputsBeside(name string) string {
+	return suggest.Among(name, slices.Sorted(maps.Keys(l.inputs)))
 }
 
 func (l *loader) readDevices(m *mapping) {
@@ -434,7 +427,7 @@ func (l *loader) readDevices(m *mapping) {
 		name := l.declare(d, "device")
 		dev := deviceDecl{Driver: d.text("driver"), File: l.file, Line: n.GetToken().Position.Line}
 		if all := devices.Drivers(); dev.Driver != "" && !slices.Contains(all, dev.Driver) {
-			l.errorf(d.get("driver"), "device %q: driver %q: there is none of this name; there are %s%s", name, dev.Driver, strings.Join(all, ", "), suggest.For(dev.Driver, all))
+			l.errorf(d.get("driver"), "device %q: driver %q: there is none of this name; there are %s", name, dev.Driver, suggest.Among(dev.Driver, all))
 		}
 		if name == "host" {
 			l.errorf(n, "device \"host\": that is the name of the host's memory")

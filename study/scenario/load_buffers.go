@@ -8,6 +8,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
+	"godwit/internal/suggest"
 	"godwit/internal/yaml"
 	"godwit/mem"
 	"godwit/runtime"
@@ -185,10 +186,7 @@ func (l *loader) svmNames() string {
 			out = append(out, b.Name)
 		}
 	}
-	if len(out) == 0 {
-		return "none"
-	}
-	return strings.Join(out, ", ")
+	return suggest.Among("", out)
 }
 
 func (l *loader) readQueues(m *mapping) {

@@ -2,7 +2,6 @@ package scenario
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/goccy/go-yaml/ast"
 
@@ -111,13 +110,13 @@ func (l *loader) queueOf(m *mapping, c *command) int {
 		return 0
 	}
 	if n == nil {
-		l.errorf(m.Node, "%s: queue is missing; there are %s", m.What, l.queueNames())
+		l.errorf(m.Node, "%s: queue is missing; there are %s", m.What, l.queuesBeside(""))
 		return 0
 	}
 	l.spend(len(l.out.Queues) / 16)
 	q := slices.IndexFunc(l.out.Queues, func(q queueDecl) bool { return q.Name == name })
 	if q < 0 && name != "" {
-		l.errorf(n, "%s: no queue is named %q; there are %s%s", m.What, name, l.queueNames(), suggest.For(name, strings.Split(l.queueNames(), ", ")))
+		l.errorf(n, "%s: no queue is named %q; there are %s", m.What, name, l.queuesBeside(name))
 	}
 	return max(q, 0)
 }
@@ -140,12 +139,13 @@ func (l *loader) takeID(m *mapping, c *command) {
 // flag reads true or false under key.
 func (l *loader) flag(m *mapping, key string) bool { return m.oneOf(key, "false") == "true" }
 
-func (l *loader) queueNames() string {
+// queuesBeside lists the queues, where none has the name.
+func (l *loader) queuesBeside(name string) string {
 	var out []string
 	for _, q := range l.out.Queues {
 		out = append(out, q.Name)
 	}
-	return strings.Join(out, ", ")
+	return suggest.Among(name, out)
 }
 
 // expanded is the word at n with its {expressions} computed.

@@ -59,7 +59,7 @@ func (l *loader) flags(m *mapping, names flagNames) (out uint64) {
 			out |= f.flag
 		}
 		if !found && word != "" {
-			l.misshapen(n, "%s: flags %q: want some of %s", m.What, word, names)
+			l.misshapen(n, "%s: flags %q: want some of %s", m.What, word, strings.Join(names.list(), ", "))
 		}
 	}
 	use, other := uint64(runtime.UseHostPtr), out&uint64(runtime.AllocHostPtr|runtime.CopyHostPtr)
@@ -69,13 +69,12 @@ func (l *loader) flags(m *mapping, names flagNames) (out uint64) {
 	return out
 }
 
-// String lists the names.
-func (names flagNames) String() string {
-	var out []string
+// list lists the names.
+func (names flagNames) list() (out []string) {
 	for _, f := range names {
 		out = append(out, f.name)
 	}
-	return strings.Join(out, ", ")
+	return out
 }
 
 // flagText names the flags that are set.

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"cmp"
 	"encoding/csv"
 	"fmt"
 	"io"
@@ -20,12 +21,7 @@ import (
 // span is a time for people: as precise as it is.
 func spanText(ns uint64) string { return time.Duration(ns).String() }
 
-func shareText(part, whole uint64) string {
-	if whole == 0 {
-		return "-"
-	}
-	return fmt.Sprintf("%.1f %%", 100*float64(part)/float64(whole))
-}
+func shareText(part, whole uint64) string { return cmp.Or(share(part, whole), "-") }
 
 // makespan shows what a run on a machine took, and by what.
 func (p *printer) makespan() {

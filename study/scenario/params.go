@@ -107,20 +107,18 @@ func (l *loader) checkSet(m *mapping) {
 				l.errorf(let, "--set %s=...: it is computed, under let; what is to be set is declared under params", name)
 				continue
 			}
-			l.errorf(m.get("params"), "--set %s=...: the scenario has no such parameter; it has %s%s", name, l.paramNames(), suggest.For(name, strings.Split(l.paramNames(), ", ")))
+			l.errorf(m.get("params"), "--set %s=...: the scenario has no such parameter; it has %s", name, l.paramsBeside(name))
 		}
 	}
 }
 
-func (l *loader) paramNames() string {
+// paramsBeside lists the parameters, where none has the name.
+func (l *loader) paramsBeside(name string) string {
 	var out []string
 	for _, p := range l.out.Params {
 		out = append(out, p.Name)
 	}
-	if len(out) == 0 {
-		return "none"
-	}
-	return strings.Join(out, ", ")
+	return suggest.Among(name, out)
 }
 
 // declareValue makes sure that a name of params or let is new.

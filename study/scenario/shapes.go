@@ -5,14 +5,6 @@ import (
 	"slices"
 )
 
-// names lists the names of flags.
-func (names flagNames) list() (out []string) {
-	for _, f := range names {
-		out = append(out, f.name)
-	}
-	return out
-}
-
 // Keys that several shapes have.
 var (
 	keyName_   = key{"name", aWord, true, "letters, digits and _, beginning with no digit"}

@@ -31,16 +31,15 @@ func (r *runner) verify(ctx context.Context, res *Result) (err error) {
 		res.NotCompared = r.blind()
 	}
 	v := &verifier{runner: r, res: res, queues: make(map[mem.MemoryID]*runtime.Queue)}
-	if r.stamps() {
-		if err := v.compareStamps(ctx); err != nil {
-			return err
-		}
-		res.Stamps, res.Verified = true, len(res.Mismatches) == 0
+	if res.Stamps = r.stamps(); res.Stamps {
+		v.by = r.newStamped()
 	} else if res.NotCompared == "" {
 		if v.ref, err = newReference(ctx, r.s, r.at); err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, v.ref.close()) }()
+	}
+	if v.ref != nil || v.by != nil {
 		if err := v.compareAll(ctx); err != nil {
 			return err
 		}
@@ -90,13 +89,12 @@ func (v *verifier) compareAll(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := v.ref.step(ctx, s, i, v.failed[i] != nil); err != nil {
-			return err
+		step := v.step
+		if v.by != nil {
+			step = v.stepByStamps
 		}
-		c := &s.Commands[i]
-		if v.reads[i] != nil && v.failed[i] == nil {
-			v.compareRead(i, c)
-			v.reads[i] = nil
+		if err := step(ctx, i); err != nil {
+			return err
 		}
 		v.progress("reference", i+1, len(s.Commands))
 	}
@@ -104,12 +102,28 @@ func (v *verifier) compareAll(ctx context.Context) error {
 		for _, p := range v.reachable(i) {
 			d := &difference{}
 			if err := v.content(ctx, p, func(off uint64, got []byte) {
-				v.compareWith(d, off, got, i, p.Range.Start+off, v.ref.memory.Limit(i))
+				if from := p.Range.Start + off; v.by != nil {
+					v.saw("buffer "+p.Name+" at the end", i, mem.Range{Start: from, End: from + uint64(len(got))}, 0, 0, v.found)
+				} else {
+					v.compareWith(d, off, got, i, from, v.ref.memory.Limit(i))
+				}
 			}); err != nil {
 				return err
 			}
 			v.res.report("buffer "+p.Name+" at the end", d)
 		}
+	}
+	return nil
+}
+
+// step runs command i in the reference run, and compares what it has read.
+func (v *verifier) step(ctx context.Context, i int) error {
+	if err := v.ref.step(ctx, v.s, i, v.failed[i] != nil); err != nil {
+		return err
+	}
+	if v.reads[i] != nil && v.failed[i] == nil {
+		v.compareRead(i, &v.s.Commands[i])
+		v.reads[i] = nil
 	}
 	return nil
 }
