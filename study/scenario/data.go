@@ -69,7 +69,7 @@ var dataKeys = []string{"file", "input", "fill", "random", "ramp", "pointers"}
 var contentKeys = strings.Join(dataKeys, ", ")
 
 // data reads the content given in m, or nil.
-func (l *loader) data(m *mapping, sc *scope) *content {
+func (l *loader) data(m *mapping) *content {
 	var out *content
 	found := ""
 	for _, key := range dataKeys {
@@ -82,12 +82,12 @@ func (l *loader) data(m *mapping, sc *scope) *content {
 			continue
 		}
 		found = key
-		out = l.dataOf(key, n, m.What+": "+key, sc)
+		out = l.dataOf(key, n, m.What+": "+key)
 	}
 	return out
 }
 
-func (l *loader) dataOf(key string, n ast.Node, what string, sc *scope) *content {
+func (l *loader) dataOf(key string, n ast.Node, what string) *content {
 	switch key {
 	case "file":
 		path := l.text(n, what)
@@ -108,13 +108,13 @@ func (l *loader) dataOf(key string, n ast.Node, what string, sc *scope) *content
 		}
 		return l.fileData(n, what, path, "input "+name)
 	case "fill":
-		p, text := l.pattern(n, what, sc)
+		p, text := l.pattern(n, what)
 		if p == nil {
 			return nil
 		}
 		return &content{what: "a fill of " + text, fill: func(dst []byte) { repeat(dst, p) }}
 	case "random":
-		seed := l.number(n, what, sc)
+		seed := l.number(n, what)
 		return &content{what: fmt.Sprintf("random bytes of seed %d", seed), fill: func(dst []byte) {
 			var key [32]byte
 			copy(key[:], strconv.FormatInt(seed, 10))
@@ -223,7 +223,7 @@ func (l *loader) pointerAt(n ast.Node, what string) (p pointer, text string, ok 
 // points into it.
 func (l *loader) pointerPlace(m *mapping, key string) (of place, at uint64) {
 	of = l.placeNamed(m.get(key), m.What)
-	if at = l.natural(m, "at", l.scope, 0, 0); of.Name != "" && at >= of.Range.Size() && of.Range.Size() > 0 {
+	if at = l.natural(m, "at", 0, 0); of.Name != "" && at >= of.Range.Size() && of.Range.Size() > 0 {
 		l.errorf(m.get("at"), "%s: at is %d: %s has only %d bytes", m.What, at, of.Name, of.Range.Size())
 	}
 	return of, at
@@ -254,10 +254,10 @@ func (l *loader) fileData(n ast.Node, what, path, name string) *content {
 }
 
 // pattern reads the bytes of a fill: a byte, a typed number or hex digits.
-func (l *loader) pattern(n ast.Node, what string, sc *scope) (value []byte, text string) {
+func (l *loader) pattern(n ast.Node, what string) (value []byte, text string) {
 	v := l.plain(n)
 	if _, ok := v.(*ast.MappingNode); !ok {
-		b := l.number(n, what, sc)
+		b := l.number(n, what)
 		if b < 0 || b > math.MaxUint8 {
 			l.errorf(n, "%s: %d is not a byte; for other types write {int: %d}, {float: ...} or {hex: ...}", what, b, b)
 			return nil, ""
@@ -308,7 +308,7 @@ func (l *loader) typed(m *mapping) (value []byte, text string) {
 // numberOf reads text, which stands at n, as a number of an OpenCL C type.
 func (l *loader) numberOf(kind string, n ast.Node, what, text string) ([]byte, string) {
 	if kind != "float" && kind != "double" {
-		text = strconv.FormatInt(l.number(n, what, l.scope), 10)
+		text = strconv.FormatInt(l.number(n, what), 10)
 	} else if _, err := strconv.ParseFloat(text, 64); err != nil { // else it is shown as it is written
 		text = strconv.FormatFloat(l.real(n, what), 'g', -1, 64)
 	}

@@ -94,38 +94,19 @@ func (r *Result) Digest() *Digest {
 		d.Peaks = append(d.Peaks, DevicePeak{r.Devices[i].Name, r.Devices[i].PeakUse})
 		d.BytesPeak = max(d.BytesPeak, r.Devices[i].PeakUse)
 	}
-	kinds, links, buffers := make(map[string]*kindTotal), make(map[LinkTotal]*copyTotal), make(map[string]*copyTotal)
+	kinds, links, buffers := make(map[string]*kindTotal), make(map[[3]string]*LinkTotal), make(map[string]*bufferTotal)
 	for i := range r.Commands {
 		verb := r.s.Commands[i].verb()
-		if kinds[verb] == nil {
-			kinds[verb] = &kindTotal{Kind: verb}
-		}
-		kinds[verb].Commands++
+		entry(kinds, verb, kindTotal{Kind: verb}).Commands++
 	}
 	for i := range r.Copies {
 		c := &r.Copies[i]
-		moved, link := c.Bytes-c.RideAlong, LinkTotal{From: c.From, To: c.To, Way: c.Way}
-		if links[link] == nil {
-			links[link] = new(copyTotal)
-		}
-		if buffers[c.Buffer] == nil {
-			buffers[c.Buffer] = new(copyTotal)
-		}
-		links[link].add(moved)
-		buffers[c.Buffer].add(moved)
+		moved := c.Bytes - c.RideAlong
+		entry(links, [3]string{c.From, c.To, c.Way}, LinkTotal{From: c.From, To: c.To, Way: c.Way}).add(moved)
+		entry(buffers, c.Buffer, bufferTotal{Buffer: c.Buffer}).add(moved)
 		kinds[r.s.Commands[c.Command-1].verb()].add(moved)
 	}
-	d.Kinds, d.Links, d.Buffers = []kindTotal{}, []LinkTotal{}, []bufferTotal{}
-	for _, t := range kinds {
-		d.Kinds = append(d.Kinds, *t)
-	}
-	for l, t := range links {
-		l.copyTotal = *t
-		d.Links = append(d.Links, l)
-	}
-	for name, t := range buffers {
-		d.Buffers = append(d.Buffers, bufferTotal{name, *t})
-	}
+	d.Kinds, d.Links, d.Buffers = entries(kinds), entries(links), entries(buffers)
 	slices.SortFunc(d.Kinds, func(a, b kindTotal) int {
 		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(b.Commands, a.Commands), cmp.Compare(a.Kind, b.Kind))
 	})
@@ -136,6 +117,23 @@ func (r *Result) Digest() *Digest {
 		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Buffer, b.Buffer))
 	})
 	return d
+}
+
+// entry is what a map has under a key: as it begins, where nothing is there yet.
+func entry[K comparable, T any](of map[K]*T, key K, begin T) *T {
+	if of[key] == nil {
+		of[key] = &begin
+	}
+	return of[key]
+}
+
+// entries are all of a map's, in no order.
+func entries[K comparable, T any](of map[K]*T) []T {
+	out := []T{}
+	for _, x := range of {
+		out = append(out, *x)
+	}
+	return out
 }
 
 // Effects is what command i, from 0, needed: its evictions, its copies, why it failed,

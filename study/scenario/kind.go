@@ -91,8 +91,8 @@ var kinds = []commandKind{
 	allocKind{base{name: opAlloc, unqueued: true}},
 	freeKind{base{name: opFree, reason: reasonHost, infallible: true}},
 	setKind{base{name: opSet, unqueued: true}},
-	barrierKind{base{name: opBarrier, reason: reasonHost}},
-	markerKind{base{name: opMarker, reason: reasonHost}},
+	waitKind{base{name: opBarrier, reason: reasonHost}, (*runtime.Queue).EnqueueBarrier},
+	waitKind{base{name: opMarker, reason: reasonHost}, (*runtime.Queue).EnqueueMarker},
 }
 
 // commandKinds are the keys that say what a command is.

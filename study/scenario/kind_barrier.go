@@ -6,25 +6,18 @@ import (
 	"godwit/runtime"
 )
 
-// barrierKind and markerKind wait for commands, or all of a queue, and do nothing; a barrier
-// holds back those behind it. What stands under the key is a queue, which readCommon reads.
-type (
-	barrierKind struct{ base }
-	markerKind  struct{ base }
-)
-
-func (barrierKind) shapes() []*shape {
-	return []*shape{commandShape("barrier", "barrier", of("barrier", aWord.or(nothing), "a queue"))}
+// waitKind is a barrier or a marker: it waits for commands, or all of a queue, and does nothing; a
+// barrier holds back those behind it. What stands under the key is a queue, which readCommon reads.
+type waitKind struct {
+	base
+	wait func(*runtime.Queue, context.Context, ...runtime.Event) (runtime.Event, error)
 }
 
-func (markerKind) shapes() []*shape {
-	return []*shape{commandShape("marker", "marker", of("marker", aWord.or(nothing), "a queue"))}
+func (k waitKind) shapes() []*shape {
+	name := string(k.name)
+	return []*shape{commandShape(name, name, of(name, aWord.or(nothing), "a queue"))}
 }
 
-func (barrierKind) enqueue(ctx context.Context, _ *runner, _ int, q *runtime.Queue, wait []runtime.Event) (runtime.Event, error) {
-	return q.EnqueueBarrier(ctx, wait...)
-}
-
-func (markerKind) enqueue(ctx context.Context, _ *runner, _ int, q *runtime.Queue, wait []runtime.Event) (runtime.Event, error) {
-	return q.EnqueueMarker(ctx, wait...)
+func (k waitKind) enqueue(ctx context.Context, _ *runner, _ int, q *runtime.Queue, wait []runtime.Event) (runtime.Event, error) {
+	return k.wait(q, ctx, wait...)
 }

@@ -42,7 +42,7 @@ func (l *loader) flatCopy(m *mapping) (from, to place) {
 	before := l.faults
 	from = l.place(m, "copy", "offset")
 	to = l.placeNamed(m.get("to"), "copy: to")
-	offset := l.natural(m, "to-offset", l.scope, 0, 0)
+	offset := l.natural(m, "to-offset", 0, 0)
 	if l.faults > before {
 		return from, to
 	}

@@ -21,7 +21,7 @@ func (fillKind) parse(l *loader, m *mapping, c *command) {
 	c.Place = l.place(m, "fill", "offset")
 	if n := m.get("pattern"); n == nil {
 		return
-	} else if c.Pattern, c.Text = l.pattern(n, "fill: pattern", l.scope); c.Pattern != nil && c.Place.Range.Size()%uint64(len(c.Pattern)) != 0 {
+	} else if c.Pattern, c.Text = l.pattern(n, "fill: pattern"); c.Pattern != nil && c.Place.Range.Size()%uint64(len(c.Pattern)) != 0 {
 		l.errorf(m.Node, "fill: %d bytes are not a multiple of the pattern's %d", c.Place.Range.Size(), len(c.Pattern))
 	}
 }

@@ -34,7 +34,7 @@ func (hostUse) parse(l *loader, m *mapping, c *command) {
 		if c.Kind == opHostWrite && !mp.writes {
 			l.errorf(m.get(key), "host-write: %s is mapped for reading only, in line %d", name, mp.Line)
 		}
-		offset, size := l.natural(m, "offset", l.scope, 0, 0), l.natural(m, "size", l.scope, 1, 0)
+		offset, size := l.natural(m, "offset", 0, 0), l.natural(m, "size", 1, 0)
 		c.Place = mp.Place
 		c.Place.Range = l.within(m, mp.Place, offset, size)
 		c.Order = append(c.Order, mp.Map)

@@ -39,7 +39,7 @@ func (setKind) parse(l *loader, m *mapping, c *command) {
 // readStatus reads with which status a user event fails.
 func (l *loader) readStatus(n ast.Node, c *command) {
 	before := l.faults
-	v := l.number(n, "set: status", l.scope)
+	v := l.number(n, "set: status")
 	if (v >= 0 || v < math.MinInt32) && l.faults == before {
 		l.errorf(n, "set: status is %d: want a negative one, such as an OpenCL error's", v)
 		return

@@ -29,7 +29,7 @@ func (writeKind) parse(l *loader, m *mapping, c *command) {
 // readContent reads what a command writes, which must fit where the command's place was no
 // fault since before.
 func (l *loader) readContent(m *mapping, c *command, before int) {
-	c.Data = l.data(m, l.scope)
+	c.Data = l.data(m)
 	switch size := c.hostBytes(); {
 	case l.faults > before:
 	case c.Data == nil:

@@ -235,7 +235,7 @@ func (l *loader) take(space, name string, n ast.Node) {
 }
 
 // number computes the expression at n: a whole number.
-func (l *loader) number(n ast.Node, what string, sc *scope) int64 {
+func (l *loader) number(n ast.Node, what string) int64 {
 	switch v := l.plain(n).(type) {
 	case *ast.MappingNode, *ast.SequenceNode:
 		l.misshapen(n, "%s: want a number, not %s", what, yaml.Kind(v))
@@ -245,7 +245,7 @@ func (l *loader) number(n ast.Node, what string, sc *scope) int64 {
 	if text == "" {
 		return 0
 	}
-	v, err := sc.number(text)
+	v, err := l.scope.number(text)
 	l.expressionFault(n, what, text, err)
 	return v
 }
@@ -327,7 +327,7 @@ func (l *loader) duration(m *mapping, key string) time.Duration {
 }
 
 // natural is a number under key that must be at least least; missing is def.
-func (l *loader) natural(m *mapping, key string, sc *scope, least, def uint64) uint64 {
+func (l *loader) natural(m *mapping, key string, least, def uint64) uint64 {
 	n := m.get(key)
 	if n == nil {
 		return def
@@ -336,7 +336,7 @@ func (l *loader) natural(m *mapping, key string, sc *scope, least, def uint64) u
 	if m.What == key {
 		what = key
 	}
-	v := l.number(n, what, sc)
+	v := l.number(n, what)
 	if l.faults > before {
 		return def
 	}
@@ -350,7 +350,7 @@ func (l *loader) natural(m *mapping, key string, sc *scope, least, def uint64) u
 // readPolicy reads which blocks go first where a memory is short, and which buffers have
 // blocks that hold them whole.
 func (l *loader) readPolicy(m *mapping) {
-	l.out.WholeBelow = l.natural(m, "whole-below", l.scope, 1, 0)
+	l.out.WholeBelow = l.natural(m, "whole-below", 1, 0)
 	l.out.Policy = m.text("policy")
 	check := func(policy string, report func(format string, args ...any)) {
 		if policy != "" && !slices.Contains(Policies(), policy) {
@@ -432,9 +432,9 @@ func (l *loader) readDevices(m *mapping) {
 		if name == "host" {
 			l.errorf(n, "device \"host\": that is the name of the host's memory")
 		}
-		dev.Memory = l.natural(d, "memory", l.scope, 1, 0)
-		dev.Local = l.natural(d, "local", l.scope, 1, 0)
-		count := l.natural(d, "count", l.scope, 1, 1)
+		dev.Memory = l.natural(d, "memory", 1, 0)
+		dev.Local = l.natural(d, "local", 1, 0)
+		count := l.natural(d, "count", 1, 1)
 		dev.Params = l.readParams(d)
 		dev.Resources = l.readLayers(d)
 		if most := uint64(maxDevices - len(l.out.Devices)); count > most {

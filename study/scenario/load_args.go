@@ -16,7 +16,7 @@ func (l *loader) dims(m *mapping, key string, least int64) (out [3]uint64, dims 
 		return out, 0
 	}
 	for i, n := range list {
-		v := l.number(n, m.What+": "+key, l.scope)
+		v := l.number(n, m.What+": "+key)
 		if v < least {
 			l.errorf(n, "%s: %s is %d: want at least %d", m.What, key, v, least)
 			continue
@@ -88,7 +88,7 @@ func (l *loader) readArg(n ast.Node, what string, info *devices.ArgInfo) argumen
 		l.errorf(n, "%s: the kernel wants a %v, not a %v", what, info.Kind, kind)
 		return argument{}
 	case kind == devices.ArgLocal:
-		return argument{Local: l.natural(m, "local", l.scope, 1, 1)}
+		return argument{Local: l.natural(m, "local", 1, 1)}
 	case kind == devices.ArgBuffer:
 		return l.readBufferArg(m, info)
 	}
@@ -124,7 +124,7 @@ func (l *loader) readBufferArg(m *mapping, info *devices.ArgInfo) argument {
 		}
 		l.errorf(m.get(key), "%s: %s is %s", m.What, a.Place.Name, what)
 	}
-	offset, size := l.natural(m, "offset", l.scope, 0, 0), l.natural(m, "size", l.scope, 1, 0)
+	offset, size := l.natural(m, "offset", 0, 0), l.natural(m, "size", 1, 0)
 	a.Used = a.Place.Range
 	if a.Place.Name != "" && l.faults == before && (m.Has("offset") || m.Has("size")) {
 		a.Ranged = true

@@ -36,11 +36,11 @@ func (l *loader) readSVM(m *mapping) {
 		s := l.mapping(n, "svm", "svm")
 		b := bufferDecl{Name: l.declare(s, "buffer"), Line: n.GetToken().Position.Line}
 		before := l.faults
-		b.Size = l.natural(s, "size", l.scope, 1, 0)
+		b.Size = l.natural(s, "size", 1, 0)
 		if b.Size == 0 && l.faults == before {
 			l.errorf(s.Node, "%s: size is missing", s.What)
 		}
-		b.SVM = &svmDecl{Align: l.natural(s, "align", l.scope, 1, 0), Born: -1, Freed: -1}
+		b.SVM = &svmDecl{Align: l.natural(s, "align", 1, 0), Born: -1, Freed: -1}
 		if !mem.IsPow2(max(b.SVM.Align, 1)) {
 			l.errorf(s.get("align"), "%s: align is %d: want a power of two", s.What, b.SVM.Align)
 		}
@@ -84,12 +84,12 @@ func (l *loader) readBuffers(m *mapping) {
 			continue
 		}
 		before := l.faults
-		b.Data = l.data(s, l.scope)
+		b.Data = l.data(s)
 		var def uint64
 		if b.Data != nil {
 			def = b.Data.size
 		}
-		b.Size = l.natural(s, "size", l.scope, 1, def)
+		b.Size = l.natural(s, "size", 1, def)
 		b.Flags = runtime.Flags(l.flags(s, bufferFlags))
 		l.readContentSize(s)
 		switch ptr := b.Flags & (runtime.UseHostPtr | runtime.CopyHostPtr); {
@@ -135,7 +135,7 @@ func (l *loader) counted(s *mapping, name string, add func(name string)) {
 		add(name)
 		return
 	}
-	for i := range l.natural(s, "count", l.scope, 1, 1) {
+	for i := range l.natural(s, "count", 1, 1) {
 		if one := name + strconv.FormatUint(i, 10); l.newName(s, "buffer", one) {
 			add(one)
 		}
@@ -161,7 +161,7 @@ func (l *loader) readOver(s *mapping, b bufferDecl, n ast.Node) {
 		l.errorf(s.get("over"), "%s: over %q: no shared virtual memory has this name; there is %s", s.What, of, l.svmNames())
 		v.Buffer = -1
 	}
-	offset, size := l.natural(s, "offset", l.scope, 0, 0), l.natural(s, "size", l.scope, 1, 0)
+	offset, size := l.natural(s, "offset", 0, 0), l.natural(s, "size", 1, 0)
 	v.Flags = runtime.Flags(l.flags(s, bufferFlags))
 	if bad := v.Flags & (runtime.AllocHostPtr | runtime.CopyHostPtr); bad != 0 {
 		l.errorf(s.get("flags"), "%s: flags: %s: a buffer over shared virtual memory has use-host-ptr, and no other host memory", s.What, flagText(uint64(bad), bufferFlags))

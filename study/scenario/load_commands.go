@@ -166,8 +166,8 @@ func (s *Scenario) isSVM(p place) bool { return p.View < 0 && s.Buffers[p.Buffer
 // size.
 func (l *loader) place(m *mapping, key, offsetKey string) place {
 	p := l.placeNamed(m.get(key), m.What)
-	offset := l.natural(m, offsetKey, l.scope, 0, 0)
-	size := l.natural(m, "size", l.scope, 1, 0)
+	offset := l.natural(m, offsetKey, 0, 0)
+	size := l.natural(m, "size", 1, 0)
 	if p.Name != "" {
 		p.Range = l.within(m, p, offset, size)
 	}

@@ -30,14 +30,14 @@ func (l *loader) readExpect(m *mapping) {
 			if s.text("moved") == "lower-bound" {
 				e.Minimal = true
 			} else {
-				v := l.natural(s, "moved", l.scope, 0, 0)
+				v := l.natural(s, "moved", 0, 0)
 				e.Moved = &v
 			}
 		case "capacity-percent":
-			v := l.natural(s, kind, l.scope, 0, 0)
+			v := l.natural(s, kind, 0, 0)
 			e.Percent = &v
 		case "copies":
-			v := l.natural(s, "copies", l.scope, 0, 0)
+			v := l.natural(s, "copies", 0, 0)
 			e.Copies = &v
 		case "only":
 			for _, n := range l.list(s.get("only")) {
@@ -73,7 +73,7 @@ func (l *loader) expectContent(s *mapping, e *expectation) {
 	p := l.place(s, "buffer", "offset")
 	e.Place = &p
 	s.What = fmt.Sprintf("expect: buffer %s", p.Name)
-	e.Data = l.data(s, l.scope)
+	e.Data = l.data(s)
 	e.SHA256 = strings.ToLower(s.text("sha256"))
 	equals := s.text("equals")
 	e.Reference = equals == "reference"

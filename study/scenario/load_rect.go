@@ -31,7 +31,7 @@ func (l *loader) rect(m *mapping, key, other string) (r *rectangle, at, to place
 		to = l.placeNamed(m.get("to"), key+": to")
 	}
 	r = &rectangle{}
-	r.Region = [3]uint64{l.natural(m, "size", l.scope, 1, 0), l.natural(m, "rows", l.scope, 1, 1), l.natural(m, "slices", l.scope, 1, 1)}
+	r.Region = [3]uint64{l.natural(m, "size", 1, 0), l.natural(m, "rows", 1, 1), l.natural(m, "slices", 1, 1)}
 	for i, name := range []string{"rows", "slices"} {
 		if n := r.Region[i+1]; n > maxRows {
 			l.errorf(m.get(name), "%s: %s is %d: want at most %d", key, name, n, maxRows)
@@ -75,15 +75,15 @@ func (l *loader) box(m *mapping, prefix string, region [3]uint64) (offset, row, 
 		}
 		return m.Node
 	}
-	row = l.natural(m, prefix+"pitch", l.scope, 0, region[0])
+	row = l.natural(m, prefix+"pitch", 0, region[0])
 	pitch(prefix+"pitch", node(prefix+"pitch"), row, region[0], "the bytes of a row")
 	row = min(row, maxPitch)
-	slice = l.natural(m, prefix+"slice-pitch", l.scope, 0, region[1]*row)
+	slice = l.natural(m, prefix+"slice-pitch", 0, region[1]*row)
 	pitch(prefix+"slice-pitch", node(prefix+"slice-pitch"), slice, region[1]*row, "the bytes of its rows")
 	if slice = min(slice, maxPitch); l.faults == before && slice%row != 0 {
 		l.errorf(node(prefix+"slice-pitch"), "%s: %sslice-pitch is %d: want a multiple of the pitch, %d", m.What, prefix, slice, row)
 	}
-	offset = l.natural(m, prefix+"offset", l.scope, 0, 0)
+	offset = l.natural(m, prefix+"offset", 0, 0)
 	origin, dims := l.dims(m, prefix+"origin", 0)
 	if dims == 0 {
 		return offset, row, slice

@@ -34,7 +34,7 @@ func (l *loader) readViews(m *mapping) {
 		}
 		parts, align := l.partsOf(s)
 		part := s.get("part")
-		offset, size := l.natural(s, "offset", l.scope, 0, 0), l.natural(s, "size", l.scope, 1, 0)
+		offset, size := l.natural(s, "offset", 0, 0), l.natural(s, "size", 1, 0)
 		switch {
 		case (parts != 0 || part != nil) && (s.Has("offset") || s.Has("size")), parts != 0 && part != nil:
 			l.errorf(s.Node, "%s: give offset and size, or part, or parts", s.What)
@@ -59,8 +59,8 @@ func (l *loader) readViews(m *mapping) {
 // partsOf reads into how many parts something is to be cut, 0 where it is not, and at
 // multiples of what.
 func (l *loader) partsOf(s *mapping) (parts, align uint64) {
-	align = l.natural(s, "align", l.scope, 1, partAlign)
-	parts = l.natural(s, "parts", l.scope, 1, 0)
+	align = l.natural(s, "align", 1, partAlign)
+	parts = l.natural(s, "parts", 1, 0)
 	if parts > maxParts {
 		l.errorf(s.Node, "%s: %d parts: want at most %d", s.What, parts, maxParts)
 		parts = 0

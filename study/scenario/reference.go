@@ -120,7 +120,7 @@ func (ref *reference) close() error {
 func (ref *reference) step(ctx context.Context, s *Scenario, i int, failed bool) error {
 	c := &s.Commands[i]
 	if failed {
-		ref.lose(c)
+		c.lost(s, ref.memory.Undefine)
 		return nil
 	}
 	if err := c.kind().refer(ctx, ref, c); err != nil {
@@ -156,16 +156,16 @@ func (ref *reference) write(c *command) {
 	ref.memory.Write(c.Place.Buffer, c.rows(c.Place.Range.Start, 0), c.Data.Bytes(c.Rect.HostSize, ref.at))
 }
 
-// lose takes the content from what a command writes.
-func (ref *reference) lose(c *command) {
-	for _, u := range ref.s.uses(c) {
+// lost calls undefine with what a command that failed was to write.
+func (c *command) lost(s *Scenario, undefine func(buffer int, r mem.Range)) {
+	for _, u := range s.uses(c) {
 		switch {
 		case !u.mode.Writes():
 		case u.rect == nil:
-			ref.memory.Undefine(u.buffer, u.r)
+			undefine(u.buffer, u.r)
 		default:
 			for w := range c.rows(u.r.Start, 0) {
-				ref.memory.Undefine(u.buffer, mem.Range{Start: w.Dst, End: w.Dst + w.Size})
+				undefine(u.buffer, mem.Range{Start: w.Dst, End: w.Dst + w.Size})
 			}
 		}
 	}

@@ -7,7 +7,7 @@ var repeatShape = &shape{name: "repeat", what: "repeat", keys: []key{
 
 func (l *loader) readRepeat(m *mapping, depth int) {
 	before := l.faults
-	count := l.natural(m, "repeat", l.scope, 0, 0)
+	count := l.natural(m, "repeat", 0, 0)
 	name := m.text("as")
 	body := l.list(m.get("do"))
 	if count == 0 && l.faults == before { // what is not run is held against its form

@@ -127,20 +127,11 @@ func (x *stamped) count(c *command) {
 	x.counts[c.Place.Buffer] = binary.NativeEndian.Uint64(bytes)
 }
 
-// lose does what a command that failed does to the bytes that it was to write.
-func (x *stamped) lose(c *command) {
-	for _, u := range x.s.uses(c) {
-		if u.mode.Writes() {
-			x.undefine(u.buffer, u.r)
-		}
-	}
-}
-
 // stepByStamps runs command i in the reference run by stamps, and compares what it has found.
 func (v *verifier) stepByStamps(_ context.Context, i int) (err error) {
 	c, by := &v.s.Commands[i], uint64(0)
 	if v.failed[i] != nil {
-		v.by.lose(c)
+		c.lost(v.s, v.by.undefine)
 		return nil
 	}
 	if e := v.events[i]; !e.IsZero() {

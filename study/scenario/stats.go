@@ -61,7 +61,7 @@ func (l *loader) sizedLayer(n ast.Node, what string) (out layer, ok bool) {
 		}
 		out.Kind = kind
 		for _, n := range l.list(m.get(kind)) {
-			v := l.number(n, what+": "+kind, l.scope)
+			v := l.number(n, what+": "+kind)
 			if (v < 1 || v > maxPitch) && l.faults == before {
 				l.errorf(n, "%s: %s is %d: want from 1 to %d", what, kind, v, uint64(maxPitch))
 			}
