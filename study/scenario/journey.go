@@ -95,7 +95,7 @@ func (p *printer) journeys() {
 			of += ", which is " + root
 		}
 		fmt.Fprintf(p.w, "%s: %s\n\n", p.paint("the journey of "+of, text.Bold), sizeText(j.Bytes))
-		t := p.table("#", "on", "what", "bytes", "latest content then on", "why")
+		t := p.table(">#", "on", "what", "bytes", "latest content then on", "why")
 		last := p.holders(j, j.Before)
 		t.AppendRow(table.Row{"", "", "before the first command", rangeText(r), last, ""})
 		for i := range j.Events {
@@ -112,7 +112,6 @@ func (p *printer) journeys() {
 			last = now
 			t.AppendRow(table.Row{e.Command, e.On, what, rangeText(mem.Range{Start: e.Offset, End: e.Offset + e.Bytes}), shown, p.paint(e.Why, text.Faint)})
 		}
-		t.SetColumnConfigs([]table.ColumnConfig{{Number: 1, Align: text.AlignRight, AlignHeader: text.AlignRight}})
 		p.render(t)
 	}
 }

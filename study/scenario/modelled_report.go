@@ -45,7 +45,7 @@ func (p *printer) modelled() {
 // path shows the critical path; of a long one its beginning and its end.
 func (p *printer) path(m *modelResult) {
 	const ends = 15
-	t := p.table("at", "for", "critical path", "after", "of it shared")
+	t := p.table(">at", ">for", "critical path", "after", ">of it shared")
 	for i := 0; i < len(m.Path); i++ {
 		if n := len(m.Path) - 2*ends; i == ends && n > 1 && !p.opt.All {
 			var sum uint64
@@ -63,21 +63,12 @@ func (p *printer) path(m *modelResult) {
 		}
 		t.AppendRow(table.Row{spanText(x.From), spanText(x.To - x.From), x.What, p.paint(x.After, text.Faint), shared})
 	}
-	t.SetColumnConfigs(right(1, 2, 5))
 	p.render(t)
-}
-
-// right has columns to the right.
-func right(columns ...int) (out []table.ColumnConfig) {
-	for _, n := range columns {
-		out = append(out, table.ColumnConfig{Number: n, Align: text.AlignRight, AlignHeader: text.AlignRight})
-	}
-	return out
 }
 
 // use shows how busy devices, engines and links were: those that were at all.
 func (p *printer) use(m *modelResult) {
-	t := p.table("device, engine", "commands", "busy", "share")
+	t := p.table("device, engine", ">commands", ">busy", ">share")
 	engines := m.Engines
 	for _, d := range m.Devices {
 		if d.Spans > 0 {
@@ -90,13 +81,11 @@ func (p *printer) use(m *modelResult) {
 			engines = engines[1:]
 		}
 	}
-	t.SetColumnConfigs(right(2, 3, 4))
 	p.render(t)
-	t = p.table("link, switch, memory", "carried", "busy", "share", "full")
+	t = p.table("link, switch, memory", ">carried", ">busy", ">share", ">full")
 	for _, l := range m.Links {
 		t.AppendRow(table.Row{l.Name, roughText(l.Bytes), spanText(l.Busy), shareText(l.Busy, m.Makespan), shareText(l.Full, m.Makespan)})
 	}
-	t.SetColumnConfigs(right(2, 3, 4, 5))
 	if len(m.Links) > 0 {
 		p.render(t)
 	}

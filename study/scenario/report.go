@@ -79,47 +79,31 @@ func (p *printer) heading() {
 	if len(params) > 0 {
 		fmt.Fprintf(p.w, "%s\n\n", strings.Join(params, ", "))
 	}
-	if len(p.r.Devices) == 0 {
-		return
+	if len(p.r.Devices) > 0 {
+		p.devices(p.opt.Summary || len(p.r.Journeys) > 0)
 	}
-	if p.opt.Summary || len(p.r.Journeys) > 0 {
-		p.alike()
-		return
-	}
-	header, parts := p.deviceHeader("device")
-	t := p.table(header...)
-	for _, d := range p.r.Devices {
-		row := table.Row{d.Name, d.Driver, d.Type, memoryText(d.Bytes), roughText(d.PeakUse)}
-		if parts {
-			row = append(row, roughText(d.PeakWhole))
-		}
-		t.AppendRow(row)
-	}
-	p.render(t)
 }
 
-// deviceHeader heads a table of devices, and reports whether it says what whole storage would
-// have needed: where that is more.
-func (p *printer) deviceHeader(first string) (header []any, parts bool) {
-	header = []any{first, "driver", "type", "memory", "peak use"}
-	parts = slices.ContainsFunc(p.r.Devices, func(d deviceResult) bool { return d.PeakWhole > d.PeakUse })
-	if parts {
-		header = append(header, "stored whole")
-	}
-	return header, parts
-}
-
-// table returns an empty table in the house style: no frame, one rule under
-// the header.
+// table returns an empty table in the house style: no frame, one rule under the header. Columns
+// whose headers begin with > are to the right.
 func (p *printer) table(header ...any) *fitted {
-	t := &fitted{Writer: table.NewWriter(), rows: []table.Row{header}}
+	t := &fitted{Writer: table.NewWriter()}
+	row := slices.Clone(header)
+	for i := range row {
+		if name, right := strings.CutPrefix(fmt.Sprint(row[i]), ">"); right {
+			row[i] = name
+			t.columns = append(t.columns, table.ColumnConfig{Number: i + 1, Align: text.AlignRight, AlignHeader: text.AlignRight})
+		}
+	}
+	t.rows = []table.Row{row}
 	style := table.StyleLight
 	style.Options = table.OptionsNoBordersAndSeparators
 	style.Options.SeparateHeader = true
 	style.Format.Header = text.FormatDefault
 	style.Box.PaddingLeft, style.Box.PaddingRight = "", "  "
 	t.SetStyle(style)
-	t.AppendHeader(header)
+	t.AppendHeader(row)
+	t.SetColumnConfigs(t.columns)
 	t.SuppressTrailingSpaces()
 	return t
 }
@@ -141,12 +125,6 @@ type fitted struct {
 func (t *fitted) AppendRow(row table.Row, _ ...table.RowConfig) {
 	t.rows = append(t.rows, row)
 	t.Writer.AppendRow(row)
-}
-
-// SetColumnConfigs says how columns are shown.
-func (t *fitted) SetColumnConfigs(configs []table.ColumnConfig) {
-	t.columns = configs
-	t.Writer.SetColumnConfigs(configs)
 }
 
 const (
@@ -195,7 +173,7 @@ func (t *fitted) fit(width int) {
 		}
 		t.columns[k].WidthMax, t.columns[k].WidthMaxEnforcer = n, text.WrapSoft
 	}
-	t.Writer.SetColumnConfigs(t.columns)
+	t.SetColumnConfigs(t.columns)
 }
 
 var commandColumns = table.Row{"#", "queue", "command", "copied first", "way", "why"}
@@ -218,13 +196,10 @@ func (p *printer) commands() {
 		p.narrowCommands(rows)
 		return
 	}
-	t := p.table(commandColumns...)
+	t := p.table(append([]any{">#"}, commandColumns[1:]...)...)
 	t.Writer.AppendRows(rows)
-	t.SetColumnConfigs([]table.ColumnConfig{
-		{Number: 1, Align: text.AlignRight, AlignHeader: text.AlignRight},
-		{Number: 3, WidthMax: command, WidthMaxEnforcer: text.WrapSoft},
-		{Number: 6, WidthMax: why, WidthMaxEnforcer: text.WrapSoft},
-	})
+	t.columns = append(t.columns, table.ColumnConfig{Number: 3, WidthMax: command, WidthMaxEnforcer: text.WrapSoft}, table.ColumnConfig{Number: 6, WidthMax: why, WidthMaxEnforcer: text.WrapSoft})
+	t.SetColumnConfigs(t.columns)
 	p.render(t)
 }
 
@@ -247,7 +222,7 @@ func (p *printer) fit(rows []table.Row) (command, why int, fits bool) {
 func (p *printer) narrowCommands(rows []table.Row) {
 	first := widths(append([]table.Row{commandColumns}, rows...))
 	room := max(p.opt.Width-first[0]-first[1]-3*gap, 4*leastColumn)
-	t := p.table(commandColumns[:3]...)
+	t := p.table(">#", commandColumns[1], commandColumns[2])
 	for _, row := range rows {
 		if row[2] != "" {
 			t.AppendRow(table.Row{row[0], row[1], text.WrapSoft(fmt.Sprint(row[2]), room)})
@@ -261,7 +236,6 @@ func (p *printer) narrowCommands(rows []table.Row) {
 		}
 		t.AppendRow(table.Row{"", "", "  " + strings.ReplaceAll(text.WrapSoft(line, room-2), "\n", "\n  ")})
 	}
-	t.SetColumnConfigs(right(1))
 	fmt.Fprintln(p.w, t.Render())
 	fmt.Fprintln(p.w)
 }
@@ -396,7 +370,7 @@ func (r *Result) loop(i int) loop {
 }
 
 func (p *printer) segments() {
-	t := p.table("buffer", "range", "bytes", "latest content on", "written by")
+	t := p.table("buffer", "range", ">bytes", "latest content on", "written by")
 	const shown = 40
 	for i, s := range p.r.Segments {
 		if i == shown && !p.opt.All {
@@ -413,13 +387,12 @@ func (p *printer) segments() {
 		}
 		t.AppendRow(table.Row{name, fmt.Sprintf("[%d,%d)", s.Offset, s.Offset+s.Bytes), sizeText(s.Bytes), where, p.writer(s.Writer)})
 	}
-	t.SetColumnConfigs(right(3))
 	p.render(t)
 }
 
 // times shows when the commands changed state that this was asked of.
 func (p *printer) times() {
-	t := p.table("#", "command", "queued", "submitted", "started", "ended")
+	t := p.table(">#", "command", ">queued", ">submitted", ">started", ">ended")
 	micro := func(ns uint64) string { return fmt.Sprintf("%.1f us", float64(ns)/1e3) }
 	rows, wrong := 0, uint64(0)
 	for i := range p.r.Commands {
@@ -429,7 +402,6 @@ func (p *printer) times() {
 			t.AppendRow(table.Row{c.Number, c.Text, micro(c.Times.Queued), micro(c.Times.Submitted), micro(c.Times.Started), micro(c.Times.Ended)})
 		}
 	}
-	t.SetColumnConfigs(right(1, 3, 4, 5, 6))
 	if rows > 0 {
 		if fmt.Fprintf(p.w, "times of %s, since the run began", p.r.Clock); wrong > 0 {
 			fmt.Fprintf(p.w, ", wrong by at most %s", micro(wrong))

@@ -168,7 +168,7 @@ func (p *printer) memories() {
 	if len(p.r.Memories) == 0 {
 		return
 	}
-	t := p.table("memory", "figure", "current", "peak", "accumulated", "released")
+	t := p.table("memory", "figure", ">current", ">peak", ">accumulated", ">released")
 	for i := range p.r.Memories {
 		m := &p.r.Memories[i]
 		name := m.Name
@@ -183,7 +183,6 @@ func (p *printer) memories() {
 		row("allocations", m.Allocations, func(n uint64) string { return fmt.Sprint(n) })
 		t.AppendRow(table.Row{"", fmt.Sprintf("%s, %d out of memory", count(int(m.Retries), "retry", "retries"), m.OutOfMemory)})
 	}
-	t.SetColumnConfigs(right(3, 4, 5, 6))
 	p.render(t)
 	for i := range p.r.Memories {
 		fmt.Fprintf(p.w, "resources of %s: %s\n", p.r.Memories[i].Name, p.r.Memories[i].Resources)

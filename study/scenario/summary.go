@@ -15,25 +15,25 @@ const shownTotals = 12
 // are.
 func (p *printer) digest() {
 	d := p.r.Digest()
-	totals(p, 1, d.Kinds, func(k kindTotal) table.Row {
+	totals(p, d.Kinds, func(k kindTotal) table.Row {
 		return table.Row{k.Kind, humanize.Comma(int64(k.Commands)), copiesText(k.Copies), movedCell(k.copyTotal)}
-	}, "command", "number", "copies", "bytes moved")
+	}, "command", ">number", ">copies", ">bytes moved")
 	if len(d.Links) == 0 {
 		return
 	}
-	totals(p, 3, d.Links, func(l LinkTotal) table.Row {
+	totals(p, d.Links, func(l LinkTotal) table.Row {
 		return table.Row{l.From, l.To, wayText(&copyResult{Way: l.Way}), copiesText(l.Copies), movedCell(l.copyTotal), share(l.Bytes, d.BytesMoved)}
-	}, "from", "to", "way", "copies", "bytes moved", "share")
-	totals(p, 1, d.Buffers, func(b bufferTotal) table.Row {
+	}, "from", "to", "way", ">copies", ">bytes moved", ">share")
+	totals(p, d.Buffers, func(b bufferTotal) table.Row {
 		return table.Row{b.Buffer, copiesText(b.Copies), movedCell(b.copyTotal), share(b.Bytes, d.BytesMoved)}
-	}, "buffer", "copies", "bytes moved", "share")
+	}, "buffer", ">copies", ">bytes moved", ">share")
 	if d.Evictions > 0 {
 		fmt.Fprintf(p.w, "%s made room; %s were written back\n\n", count(d.Evictions, "eviction", "evictions"), roughText(d.BytesWrittenBack))
 	}
 }
 
-// totals shows the first of all as rows, whose first columns are names, and the others numbers.
-func totals[T any](p *printer, names int, all []T, row func(T) table.Row, header ...any) {
+// totals shows the first of all as rows.
+func totals[T any](p *printer, all []T, row func(T) table.Row, header ...any) {
 	t := p.table(header...)
 	for _, x := range all[:min(shownTotals, len(all))] {
 		t.AppendRow(row(x))
@@ -43,10 +43,6 @@ func totals[T any](p *printer, names int, all []T, row func(T) table.Row, header
 		more[0] = fmt.Sprintf("and %s more", humanize.Comma(int64(n)))
 		t.AppendRow(more)
 	}
-	for n := names + 1; n <= len(header); n++ {
-		t.columns = append(t.columns, right(n)...)
-	}
-	t.SetColumnConfigs(t.columns)
 	p.render(t)
 }
 
@@ -71,15 +67,22 @@ func share(part, of uint64) string {
 	return fmt.Sprintf("%.1f %%", 100*float64(part)/float64(of))
 }
 
-// alike shows devices that are of one kind, and were declared beside each other, in a
-// row together.
-func (p *printer) alike() {
-	header, parts := p.deviceHeader("devices")
+// devices shows the devices; together those that are of one kind, and were declared beside each
+// other, in a row together. What whole storage would have needed is shown where that is more.
+func (p *printer) devices(together bool) {
+	header := []any{"device", "driver", "type", "memory", "peak use"}
+	if together {
+		header[0] = "devices"
+	}
+	parts := slices.ContainsFunc(p.r.Devices, func(d deviceResult) bool { return d.PeakWhole > d.PeakUse })
+	if parts {
+		header = append(header, "stored whole")
+	}
 	t := p.table(header...)
 	for i := 0; i < len(p.r.Devices); {
 		first := &p.r.Devices[i]
 		use, whole, n := span{first.PeakUse, first.PeakUse}, span{first.PeakWhole, first.PeakWhole}, 1
-		for ; i+n < len(p.r.Devices); n++ {
+		for ; together && i+n < len(p.r.Devices); n++ {
 			d := &p.r.Devices[i+n]
 			if d.Driver != first.Driver || d.Type != first.Type || d.Bytes != first.Bytes {
 				break
