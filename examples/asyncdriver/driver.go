@@ -14,35 +14,35 @@ import (
 	"godwit/mem"
 )
 
-// Device is an open store. It is the engine.Pace of its own queues: no worker of the engine's
+// device is an open store. It is the engine.Pace of its own queues: no worker of the engine's
 // waits for a request.
-type Device struct {
+type device struct {
 	engine.Device
 	devices.Goroutines
 	blocks *engine.Blocks
 	lib    *library
 }
 
-// New opens a store of size bytes, of which each request takes latency.
-func New(name string, size uint64, latency time.Duration) (*Device, error) {
+// open opens a store of size bytes, of which each request takes latency.
+func open(name string, size uint64, latency time.Duration) (*device, error) {
 	addresses, err := engine.NewRegion(0, size, bufalloc.Options{})
 	if err != nil {
 		return nil, fmt.Errorf("device %s: %w", name, err)
 	}
-	d := &Device{blocks: engine.NewBlocks(name, 128, addresses), lib: newLibrary(size, latency)}
+	d := &device{blocks: engine.NewBlocks(name, 128, addresses), lib: newLibrary(size, latency)}
 	info := devices.Info{Driver: "async", Name: name, Type: devices.Custom, GlobalMemory: size, MaxAlloc: size, BaseAlign: 128}
 	d.Init(info, d.blocks, d, engine.EngineOptions{NoKernels: true, Pace: d})
 	return d, nil
 }
 
 // Execute implements engine.Executor. Ready does all that it would do.
-func (d *Device) Execute(cmd *devices.Command) error {
+func (d *device) Execute(cmd *devices.Command) error {
 	return fmt.Errorf("%v on device %s: %w", cmd.Op, d.Info().Name, mem.ErrInvalidOperation)
 }
 
 // Ready implements engine.Pace: the waits of c have been reached. It may be called under locks,
 // so it only begins, and another goroutine ends c.
-func (d *Device) Ready(c engine.Ready) {
+func (d *device) Ready(c engine.Ready) {
 	err := c.Cause()
 	begin := err == nil && c.Cut()
 	if begin {
@@ -59,7 +59,7 @@ func (d *Device) Ready(c engine.Ready) {
 }
 
 // transfer begins the requests of a copy or a fill. The last one to be done ends the command.
-func (d *Device) transfer(c engine.Ready, cmd *devices.Command) {
+func (d *device) transfer(c engine.Ready, cmd *devices.Command) {
 	t := &transfer{d: d, c: c}
 	t.open.Store(1) // this one's, while requests are begun
 	if cmd.Op == devices.OpFill {
@@ -74,7 +74,7 @@ func (d *Device) transfer(c engine.Ready, cmd *devices.Command) {
 
 // transfer is a copy or a fill under way.
 type transfer struct {
-	d    *Device
+	d    *device
 	c    engine.Ready
 	open atomic.Int32 // requests that are not done
 	err  atomic.Pointer[error]
@@ -116,7 +116,7 @@ func (t *transfer) done(err error) {
 }
 
 // end is size bytes at off beyond l as the library has them, and what lets them go.
-func (d *Device) end(l *devices.Loc, off, size uint64) (end, func(), error) {
+func (d *device) end(l *devices.Loc, off, size uint64) (end, func(), error) {
 	if l.Device == nil {
 		return end{host: l.Bytes[l.Off+off:][:size]}, func() {}, nil
 	}

@@ -1,4 +1,4 @@
-package asyncdriver_test
+package asyncdriver
 
 import (
 	"testing"
@@ -8,12 +8,11 @@ import (
 
 	"godwit/devices"
 	"godwit/devices/devicetest"
-	"godwit/examples/asyncdriver"
 )
 
 func TestConformance(t *testing.T) {
 	devicetest.Run(t, func(t testing.TB) devices.Device {
-		d, err := asyncdriver.New("store", 8<<20, time.Microsecond)
+		d, err := open("store", 8<<20, time.Microsecond)
 		require.NoError(t, err)
 		return d
 	}, devicetest.WithoutKernels())

@@ -34,23 +34,23 @@ func (driver) Open(_ context.Context, cfg devices.Config) ([]devices.Device, err
 			return nil, fmt.Errorf("driver remote: latency %q: %v: %w", value, err, mem.ErrInvalidValue)
 		}
 	}
-	return devices.One(New(cmp.Or(cfg.Name, "remote"), max(cfg.Memory, 1<<20), latency))
+	return devices.One(open(cmp.Or(cfg.Name, "remote"), max(cfg.Memory, 1<<20), latency))
 }
 
-// Device is an open store.
-type Device struct {
+// device is an open store.
+type device struct {
 	engine.Device
 	blocks *engine.Blocks
 	server *server
 }
 
-// New opens a store of size bytes.
-func New(name string, size uint64, latency time.Duration) (*Device, error) {
+// open opens a store of size bytes.
+func open(name string, size uint64, latency time.Duration) (*device, error) {
 	addresses, err := engine.NewRegion(0, size, bufalloc.Options{})
 	if err != nil {
 		return nil, fmt.Errorf("device %s: %w", name, err)
 	}
-	d := &Device{
+	d := &device{
 		blocks: engine.NewBlocks(name, 128, addresses),
 		server: &server{bytes: make([]byte, size), latency: latency},
 	}
@@ -63,7 +63,7 @@ func New(name string, size uint64, latency time.Duration) (*Device, error) {
 }
 
 // Execute implements engine.Executor: copies, rectangles, fills and launches, as requests.
-func (d *Device) Execute(cmd *devices.Command) error {
+func (d *device) Execute(cmd *devices.Command) error {
 	switch cmd.Op {
 	case devices.OpFill:
 		bytes := make([]byte, cmd.Size)
@@ -85,7 +85,7 @@ func (d *Device) Execute(cmd *devices.Command) error {
 }
 
 // read gets size bytes from off beyond l.
-func (d *Device) read(l *devices.Loc, off, size uint64) ([]byte, error) {
+func (d *device) read(l *devices.Loc, off, size uint64) ([]byte, error) {
 	if l.Device == nil {
 		return l.Bytes[l.Off+off:][:size], nil
 	}
@@ -98,7 +98,7 @@ func (d *Device) read(l *devices.Loc, off, size uint64) ([]byte, error) {
 }
 
 // write puts bytes at off beyond l.
-func (d *Device) write(l *devices.Loc, off uint64, bytes []byte) error {
+func (d *device) write(l *devices.Loc, off uint64, bytes []byte) error {
 	if l.Device == nil {
 		copy(l.Bytes[l.Off+off:], bytes)
 		return nil
@@ -113,7 +113,7 @@ func (d *Device) write(l *devices.Loc, off uint64, bytes []byte) error {
 }
 
 // launch runs a kernel at the other end: a work.Arg says where that has the bytes.
-func (d *Device) launch(cmd *devices.Command) error {
+func (d *device) launch(cmd *devices.Command) error {
 	args := make([]work.Arg, len(cmd.Args))
 	for i := range cmd.Args {
 		a := &cmd.Args[i]

@@ -1,4 +1,4 @@
-package driver_test
+package driver
 
 import (
 	"context"
@@ -9,13 +9,12 @@ import (
 
 	"godwit/devices"
 	"godwit/devices/devicetest"
-	"godwit/examples/driver"
 	"godwit/runtime"
 )
 
 func TestConformance(t *testing.T) {
 	devicetest.Run(t, func(t testing.TB) devices.Device {
-		d, err := driver.New("remote", 8<<20, time.Microsecond)
+		d, err := open("remote", 8<<20, time.Microsecond)
 		require.NoError(t, err)
 		return d
 	})

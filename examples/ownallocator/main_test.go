@@ -10,11 +10,15 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"godwit/bufalloc"
 	"godwit/bufalloc/bufalloctest"
-	"godwit/examples/ownallocator/worstfit"
 )
 
-func TestWorstFit(t *testing.T) { bufalloctest.Placement(t, worstfit.Strategy) }
+func TestWorstFit(t *testing.T) {
+	s, err := bufalloc.ParseStrategy("worstfit")
+	require.NoError(t, err)
+	bufalloctest.Placement(t, s)
+}
 
 func TestItsGodwitKnowsItByName(t *testing.T) {
 	bin := filepath.Join(t.TempDir(), "ownallocator")

@@ -40,7 +40,11 @@ func child() {
 			os.Exit(8)
 		}()
 	}
-	backend.MainWith(o, func(ctx context.Context) error { return childMain(ctx, what, device) })
+	f := func(ctx context.Context) error { return childMain(ctx, what, device) }
+	if what == "return" {
+		backend.Main(f)
+	}
+	backend.MainWith(o, f)
 }
 
 func childMain(ctx context.Context, what, device string) error {

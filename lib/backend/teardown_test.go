@@ -3,6 +3,7 @@ package backend_test
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"godwit/devices/opencl"
+	"godwit/lib/backend"
 )
 
 // ending is how a child ended: as a shell would say it, and what it printed.
@@ -31,7 +33,7 @@ func run(t *testing.T, what, device string, signals ...delayed) ending {
 	t.Helper()
 	self, err := os.Executable()
 	require.NoError(t, err)
-	cmd := exec.Command(self)
+	cmd := backend.Command(context.Background(), self)
 	cmd.Env = append(os.Environ(), "GODWIT_TEST_CHILD="+what+" "+device, "GODWIT_DEBUG=leaks")
 	var errout bytes.Buffer
 	cmd.Stderr = &errout

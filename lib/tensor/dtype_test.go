@@ -11,9 +11,10 @@ import (
 	"godwit/lib/tensor"
 )
 
-func roundTrip[T tensor.Numeric](b *bench, data ...T) {
+func roundTrip[T tensor.Numeric](b *bench, d tensor.DType, data ...T) {
 	b.Helper()
 	x := up(b, data)
+	require.Equal(b, d, x.DType())
 	require.Equal(b, data, down[T](b, x))
 	y := got(b)(x.Clone(b.ctx))
 	require.Equal(b, data, down[T](b, y))
@@ -27,22 +28,22 @@ func roundTrip[T tensor.Numeric](b *bench, data ...T) {
 
 func TestEveryTypeGoesThereAndBackAndIsFilled(t *testing.T) {
 	everywhere(t, func(b *bench) {
-		roundTrip[int8](b, -128, 0, 127)
-		roundTrip[uint8](b, 0, 255)
-		roundTrip[int16](b, -32768, 5)
-		roundTrip[uint16](b, 65535, 5)
-		roundTrip[int32](b, math.MinInt32, 5)
-		roundTrip[uint32](b, math.MaxUint32, 5)
-		roundTrip[int64](b, math.MinInt64, 5)
-		roundTrip[uint64](b, math.MaxUint64, 5)
-		roundTrip[int](b, -3, 5)
-		roundTrip[uint](b, 3, 5)
-		roundTrip[float32](b, 1.5, -0.25)
+		roundTrip[int8](b, tensor.Int8, -128, 0, 127)
+		roundTrip[uint8](b, tensor.Uint8, 0, 255)
+		roundTrip[int16](b, tensor.Int16, -32768, 5)
+		roundTrip[uint16](b, tensor.Uint16, 65535, 5)
+		roundTrip[int32](b, tensor.Int32, math.MinInt32, 5)
+		roundTrip[uint32](b, tensor.Uint32, math.MaxUint32, 5)
+		roundTrip[int64](b, tensor.Int64, math.MinInt64, 5)
+		roundTrip[uint64](b, tensor.Uint64, math.MaxUint64, 5)
+		roundTrip(b, tensor.DTypeOf[int](), -3, 5)
+		roundTrip[uint](b, tensor.DTypeOf[uint](), 3, 5)
+		roundTrip[float32](b, tensor.Float32, 1.5, -0.25)
 		if b.h.Has(backend.FP64) {
-			roundTrip(b, math.Pi, math.Inf(1))
+			roundTrip(b, tensor.Float64, math.Pi, math.Inf(1))
 		}
 		if b.h.Has(backend.FP16) {
-			roundTrip(b, tensor.ToHalf(1.5), tensor.ToHalf(-3))
+			roundTrip(b, tensor.Float16, tensor.ToHalf(1.5), tensor.ToHalf(-3))
 		}
 	})
 }

@@ -9,8 +9,7 @@ import (
 	"godwit/mem"
 )
 
-// Strategy is worst fit's.
-var Strategy = bufalloc.Register("worstfit", true, func() bufalloc.Placement { return &placement{} })
+var _ = bufalloc.Register("worstfit", true, func() bufalloc.Placement { return &placement{} })
 
 type placement struct{ holes []bufalloc.Hole }
 

@@ -2,7 +2,6 @@ package fuzz
 
 import (
 	"errors"
-	"slices"
 	"testing"
 
 	"godwit/bufalloc"
@@ -10,74 +9,40 @@ import (
 	"godwit/study/alloc/replay"
 )
 
-// naive is the reference: the live ranges in a slice, in address order.
-type naive struct {
-	size uint64
-	live []mem.Range
-}
-
-// add takes a chunk in and reports whether it lies in the region and on no
-// other chunk.
-func (n *naive) add(r mem.Range) bool {
-	i, _ := slices.BinarySearchFunc(n.live, r, func(a, b mem.Range) int {
-		if a.Start < b.Start {
-			return -1
-		}
-		return 1
-	})
-	if r.End > n.size || (i > 0 && n.live[i-1].End > r.Start) || (i < len(n.live) && n.live[i].Start < r.End) {
-		return false
-	}
-	n.live = slices.Insert(n.live, i, r)
-	return true
-}
-
-func (n *naive) remove(r mem.Range) bool {
-	i := slices.Index(n.live, r)
-	if i < 0 {
-		return false
-	}
-	n.live = slices.Delete(n.live, i, i+1)
-	return true
-}
-
-// fits reports whether some gap holds size bytes; all addresses are multiples
-// of unit.
-func (n *naive) fits(size uint64) bool {
-	at := uint64(0)
-	for _, r := range n.live {
-		if r.Start-at >= size {
+// fits reports whether some hole holds size bytes; all addresses are multiples of
+// unit.
+func fits(r *bufalloc.Region, size uint64) bool {
+	for s := range r.Walk() {
+		if s.Free() && s.Range.Size() >= size {
 			return true
 		}
-		at = r.End
 	}
-	return n.size-at >= size
+	return false
 }
 
-// against replays st through a strategy beside the naive allocator, with Check
-// after each step, and returns where the first failure was, or -1.
+// against replays st through a strategy with Check after each step, by which no two
+// chunks share a byte, and returns where the first failure was, or -1.
 func against(t *testing.T, st *replay.Stream, s bufalloc.Strategy, size uint64) (firstFailure int) {
 	t.Helper()
 	r, err := bufalloc.NewRegion(0, size, bufalloc.Options{Strategy: s, Granularity: unit})
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &naive{size: size}
 	held := make([]bufalloc.Chunk, st.Slots)
 	firstFailure = -1
 	for i, op := range st.Ops {
 		if op.Size == 0 {
 			if c := held[op.Slot]; !c.IsZero() {
-				free(t, r, n, c)
+				free(t, r, c)
 			}
 		} else if c, err := r.Alloc(op.Size, unit); err == nil {
 			held[op.Slot] = c
 			at, err := r.Range(c)
-			if err != nil || at.Size() != op.Size || at.Start%unit != 0 || !n.add(at) {
+			if err != nil || at.Size() != op.Size || at.Start%unit != 0 {
 				t.Fatalf("%v, operation %d: %d bytes at %v (%v)", s, i, op.Size, at, err)
 			}
 		} else {
-			if !errors.Is(err, mem.ErrNoMemory) || (s.Exact() && n.fits(op.Size)) {
+			if !errors.Is(err, mem.ErrNoMemory) || (s.Exact() && fits(r, op.Size)) {
 				t.Fatalf("%v, operation %d: %d bytes fit and were refused: %v", s, i, op.Size, err)
 			}
 			if firstFailure < 0 {
@@ -88,16 +53,12 @@ func against(t *testing.T, st *replay.Stream, s bufalloc.Strategy, size uint64) 
 			t.Fatalf("%v, operation %d: %v", s, i, err)
 		}
 	}
-	drain(t, r, n, st, held)
+	drain(t, r, st, held)
 	return firstFailure
 }
 
-func free(t *testing.T, r *bufalloc.Region, n *naive, c bufalloc.Chunk) {
+func free(t *testing.T, r *bufalloc.Region, c bufalloc.Chunk) {
 	t.Helper()
-	at, err := r.Range(c)
-	if err != nil || !n.remove(at) {
-		t.Fatalf("%v: %v is not where it was: %v (%v)", r.Strategy(), c, at, err)
-	}
 	if err := r.Free(c); err != nil {
 		t.Fatal(err)
 	}
@@ -107,15 +68,15 @@ func free(t *testing.T, r *bufalloc.Region, n *naive, c bufalloc.Chunk) {
 }
 
 // drain frees everything; the strategies that merge have one hole then.
-func drain(t *testing.T, r *bufalloc.Region, n *naive, st *replay.Stream, held []bufalloc.Chunk) {
+func drain(t *testing.T, r *bufalloc.Region, st *replay.Stream, held []bufalloc.Chunk) {
 	t.Helper()
 	for slot := range st.Slots {
 		if _, err := r.Addr(held[slot]); err == nil {
-			free(t, r, n, held[slot])
+			free(t, r, held[slot])
 		}
 	}
 	x := r.Stats()
-	if x.Chunks != 0 || x.Free != x.Capacity || len(n.live) != 0 {
+	if x.Chunks != 0 || x.Free != x.Capacity {
 		t.Fatalf("%v: %d chunks, %d of %d bytes free after all was freed", r.Strategy(), x.Chunks, x.Free, x.Capacity)
 	}
 	if r.Strategy() <= bufalloc.GoodFit && x.Holes != 1 {
@@ -129,7 +90,7 @@ func drain(t *testing.T, r *bufalloc.Region, n *naive, st *replay.Stream, held [
 // maxFuzzOps keeps one input's run short.
 const maxFuzzOps = 200
 
-// FuzzStrategies holds every strategy to the naive allocator, in a region with
+// FuzzStrategies holds every strategy to the rules, in a region with
 // a quarter to spare and in one with ample room, where strategies must agree
 // that nothing fails.
 func FuzzStrategies(f *testing.F) {
