@@ -21,22 +21,22 @@ type Options struct {
 
 // Report is what was measured.
 type Report struct {
-	Devices []Device `json:"devices"`
+	Devices []device `json:"devices"`
 	Reps    int      `json:"reps"`
-	Rows    []Row    `json:"rows"`
+	Rows    []row    `json:"rows"`
 	Notes   []string `json:"notes,omitempty"`
 }
 
-// Device is a device that took part.
-type Device struct {
+// device is a device that took part.
+type device struct {
 	Name     string `json:"name"`
 	Platform string `json:"platform"`
 	Version  string `json:"version"`
 	Shared   bool   `json:"shared"` // its memory is the host's
 }
 
-// Row is one way to do something; rows of the same What and Size compare.
-type Row struct {
+// row is one way to do something; rows of the same What and Size compare.
+type row struct {
 	What     string        `json:"what" show:"what"`        // "0 to 1" between devices, "up" into a device, "down" out of it, "buffer"
 	Size     uint64        `json:"bytes" show:"size|bytes"` // bytes of a buffer, in both directions together where both are at once
 	Way      string        `json:"way" show:"way"`
@@ -48,7 +48,7 @@ type Row struct {
 
 // finish works out what rows have by comparison.
 func (r *Report) finish(moves bool) {
-	var first Row
+	var first row
 	for i := range r.Rows {
 		x := &r.Rows[i]
 		if x.What != first.What || x.Size != first.Size {

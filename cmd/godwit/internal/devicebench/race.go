@@ -49,7 +49,7 @@ func newBench(o Options, least int) (*bench, error) {
 		b.found = b.found[:1]
 	}
 	for _, f := range b.found {
-		b.report.Devices = append(b.report.Devices, Device{f.Info.Name, f.Info.Platform, f.Info.Version, f.Info.SharesHost})
+		b.report.Devices = append(b.report.Devices, device{f.Info.Name, f.Info.Platform, f.Info.Version, f.Info.SharesHost})
 	}
 	return b, nil
 }
@@ -108,7 +108,7 @@ func (b *bench) race(ctx context.Context, what string, size uint64, ways ...way)
 	}
 	for i, w := range ways {
 		n := time.Duration(max(w.times, 1))
-		b.report.Rows = append(b.report.Rows, Row{What: what, Size: size, Way: w.name, Time: median(took[i]) / n, Returned: median(returned[i]) / n})
+		b.report.Rows = append(b.report.Rows, row{What: what, Size: size, Way: w.name, Time: median(took[i]) / n, Returned: median(returned[i]) / n})
 	}
 	return nil
 }

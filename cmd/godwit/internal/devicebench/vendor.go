@@ -52,7 +52,7 @@ func (m *migration) vendor(ctx context.Context, what string, from, to int, n uin
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	err = process.Run(ctx, cmd)
 	for lines := json.NewDecoder(&out); ; {
-		var row Row
+		var row row
 		if lines.Decode(&row) != nil {
 			break
 		}
