@@ -42,7 +42,6 @@ type Region struct {
 	placer     placer // holes under the others, else nil
 	wide       []uint64
 	index      *addrIndex // live chunks by address, once somebody has asked
-	passes     int        // proposed moves not yet committed or aborted
 	s          Stats
 	wastes     bool     // immutable: slack is kept in wide
 	grid       bool     // immutable: chunks cannot be cut anywhere (see Strategy)
@@ -112,7 +111,7 @@ func (r *Region) Reset() {
 	r.nodes, r.spare = r.nodes[:2], 0
 	r.nodes[0] = node{addr: r.base + r.size - 1}
 	r.nodes[anchor] = node{prev: anchor, next: anchor, a: liveBit}
-	r.passes, r.s = 0, Stats{}
+	r.s = Stats{}
 	clear(r.wide)
 	if r.bins != nil {
 		r.bins.reset(r.size)

@@ -79,7 +79,7 @@ func (p *BoundedPool) Get(ctx context.Context, q *runtime.Queue, size uint64, fl
 		return Handle{}, p.full(b.size)
 	}
 	for !p.reserve(b.size) {
-		freed, err := p.trim(b.size)
+		freed, err := p.Trim(p.o.Ceiling - b.size)
 		if err != nil {
 			return Handle{}, err
 		}
@@ -103,7 +103,7 @@ func (p *BoundedPool) Get(ctx context.Context, q *runtime.Queue, size uint64, fl
 		return Handle{}, err
 	}
 	if held := p.held.Load(); held > p.o.High {
-		_, err = p.trimTo(p.o.Low)
+		_, err = p.Trim(p.o.Low)
 	}
 	return h, err
 }
@@ -138,17 +138,11 @@ func (p *BoundedPool) reserve(n uint64) bool {
 	}
 }
 
-// trim gives up unused buffers until n bytes fit under the ceiling, and down to
-// the low mark if that is reached on the way.
-func (p *BoundedPool) trim(n uint64) (uint64, error) { return p.trimTo(p.o.Ceiling - n) }
-
 // Trim gives up unused buffers, least recently used first, until at most target
-// bytes are held or none is unused. It returns the bytes given up.
-func (p *BoundedPool) Trim(target uint64) (uint64, error) { return p.trimTo(target) }
-
-// trimTo takes the bottom of the stack that was given back longest ago, again
-// and again: O(buckets) for each buffer given up.
-func (p *BoundedPool) trimTo(target uint64) (uint64, error) {
+// bytes are held or none is unused. It returns the bytes given up. It takes the
+// bottom of the stack that was given back longest ago, again and again: O(buckets)
+// for each buffer given up.
+func (p *BoundedPool) Trim(target uint64) (uint64, error) {
 	held := p.held.Load()
 	if held <= target {
 		return 0, nil

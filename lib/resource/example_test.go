@@ -71,7 +71,7 @@ func Example() {
 var (
 	_ = []resource.Layer{(*resource.Trace)(nil), (*resource.Track)(nil), (*resource.Statistics)(nil), (*resource.Retry)(nil),
 		(*resource.Limit)(nil), (*resource.Bins)(nil), (*resource.Pool)(nil), (*resource.Fail)(nil)}
-	_ = map[resource.Verdict]resource.Holder{resource.Capacity: {}, resource.Budget: {}, resource.Fragmentation: {}, resource.Cached: {}, resource.Pending: {}}
+	_    = map[resource.Verdict]resource.Holder{resource.Capacity: {}, resource.Budget: {}, resource.Fragmentation: {}, resource.Cached: {}, resource.Pending: {}}
 	_, _ = resource.Figures{Allocated: resource.Stat{}}, resource.Holding{}
 )
 

@@ -56,15 +56,3 @@ func TestGrowingKeepsThePeak(t *testing.T) {
 		assert.LessOrEqual(t, len(express(child, s.o.Ops)), s.o.Ops)
 	}
 }
-
-// TestGuidedAgainstBlind in short: one seed, and sequences half as long.
-func TestGuidanceIsWorthMoreThanChance(t *testing.T) {
-	for _, strategy := range []bufalloc.Strategy{bufalloc.Fit, bufalloc.BestFit, bufalloc.Tight} {
-		o := Options{Subject: replay.Of(strategy), Objective: Overhead, Seed: 1, Ops: 150, Evals: 300, Alone: true}
-		guided := bestOf(t, o)
-		o.Blind = true
-		blind := bestOf(t, o)
-		t.Logf("%v: guided %.4f, blind %.4f", strategy, guided, blind)
-		assert.GreaterOrEqual(t, guided-1, 1.2*(blind-1), "%v", strategy)
-	}
-}

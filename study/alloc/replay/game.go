@@ -8,7 +8,6 @@ import (
 
 // Step is what one operation of a replay did.
 type Step struct {
-	Index         int
 	Op            Op
 	OK            bool // false where an allocation did not fit
 	Before, After bufalloc.Stats
@@ -21,7 +20,7 @@ func Watch(ctx context.Context, st *Stream, subject Subject, size uint64, see fu
 	before := bufalloc.Stats{Capacity: size, Free: size, LargestFree: size, Holes: 1}
 	return through(ctx, st, subject, size, all, func(m machine, i int, ok bool) error {
 		after := m.stats()
-		see(Step{i, st.Ops[i], ok, before, after})
+		see(Step{st.Ops[i], ok, before, after})
 		before = after
 		return nil
 	})

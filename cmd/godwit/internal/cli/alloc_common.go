@@ -62,13 +62,13 @@ func (s *subjects) open(ctx context.Context, name string, patience time.Duration
 	if err != nil {
 		return nil, err
 	}
-	s.pools = append(s.pools, p)
-	return replay.OfRemote(p), nil
+	return s.keep(p), nil
 }
 
-// add adds an allocator in another process, which then ends with close.
-func (s *subjects) add(p *extern.Pool) {
-	s.pools, s.list = append(s.pools, p), append(s.list, replay.OfRemote(p))
+// keep has an allocator in another process end with close.
+func (s *subjects) keep(p *extern.Pool) replay.Subject {
+	s.pools = append(s.pools, p)
+	return replay.OfRemote(p)
 }
 
 // parseSubjects reads the values of --strategy: names, or all.

@@ -114,7 +114,7 @@ func runBenchAlloc(ctx context.Context, out, errOut io.Writer, f benchAllocFlags
 			return err
 		}
 		for _, p := range pools {
-			named.add(p)
+			named.list = append(named.list, named.keep(p))
 		}
 	}
 	o.Subjects = named.list
