@@ -146,7 +146,12 @@ func shortHouse(outside *int) (open func(*history.Faults) ([]devices.Device, err
 			Memory: 16 << 20, Params: map[string]string{"bus": "on", "carve": "on", "nvlink": "on", "slab": fmt.Sprint(64 << 10)},
 		})
 	}
-	return open, func(devs []devices.Device, o *runtime.Options) {
+	return open, countOutside(outside)
+}
+
+// countOutside counts large blocks outside windows.
+func countOutside(outside *int) func([]devices.Device, *runtime.Options) {
+	return func(devs []devices.Device, o *runtime.Options) {
 		o.Resource = func(id mem.MemoryID, up mem.Resource) mem.Resource {
 			if id == mem.Host {
 				return up
