@@ -85,6 +85,17 @@ func TestABufferHandedAroundMovesNoMoreThanItMust(t *testing.T) {
 	}
 }
 
+// Kernels fill the destination, the source and both while eight buffers are migrated.
+func TestMigrationsBesideKernelsArriveAndMoveNoMoreThanTheyMust(t *testing.T) {
+	const mib, turns = 1, 1
+	out, sum := on(2).summed(t, time.Minute, compile(t, "beside"), "Godwit", strconv.Itoa(mib), "4", strconv.Itoa(turns))
+	require.Regexp(t, `(?m)^OK$`, out)
+	times := 3 + 2*3*turns*2 // to warm up; two kernels, three places, alone and beside
+	require.EqualValues(t, times*8*mib<<20, sum.BytesMoved, "%+v", sum)
+	require.EqualValues(t, sum.BytesMoved, sum.LowerBound)
+	require.Zero(t, sum.Failed+sum.Refused)
+}
+
 // requireMoved wants the parts of a summary to add up to its whole.
 func requireMoved(t *testing.T, s tracelog.Summary) {
 	t.Helper()

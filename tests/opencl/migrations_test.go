@@ -332,8 +332,9 @@ func BenchmarkMigrationsBesideKernels(b *testing.B) {
 		for _, i := range []int{0, 1} { // warm
 			m.wait(time.Now(), run([]int{i}, rounds))
 		}
-		if once := m.wait(time.Now(), run([]int{0}, rounds)); m.gpus { // a few times as long as the copies
-			rounds = uint32(8 * time.Millisecond * time.Duration(rounds) / once)
+		for once := time.Duration(0); m.gpus && once < 2*time.Millisecond; { // a few times as long as the copies
+			once = m.wait(time.Now(), run([]int{0}, rounds))
+			rounds = uint32(float64(rounds) * min(4, 8e-3/once.Seconds()))
 		}
 		for _, w := range []struct {
 			name string
