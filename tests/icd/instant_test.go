@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 
@@ -37,6 +38,19 @@ func TestLaunchesThatNobodyAsksAfterEndAllTheSame(t *testing.T) {
 		r := instant(t, env...).run(t, time.Minute, "", compile(t, "quiet"), "Godwit")
 		require.True(t, r.ok(), "%v: %v", env, r)
 		require.Regexp(t, `(?m)^OK$`, r.out)
+	}
+}
+
+// A compiler that is loaded when it first compiles registers its handlers of exit after ours; a thread still compiles when
+// the program exits.
+func TestAProgramMayExitWhileACompilerThatWasLoadedLateCompiles(t *testing.T) {
+	need(t, "gcc")
+	compiler := filepath.Join(scratch, "libcompiler.so")
+	text, err := exec.Command("gcc", "-O2", "-Wall", "-Werror", "-shared", "-fPIC", filepath.Join("testdata", "compiler.c"), "-o", compiler).CombinedOutput()
+	require.NoError(t, err, "%s", text)
+	for i := range 4 {
+		r := instant(t, nvidia, "INSTANT_COMPILER="+compiler).run(t, time.Minute, "", compile(t, "inflight"), "building", strconv.Itoa(i%2), "Godwit")
+		require.True(t, r.ok(), "time %d: %v", i, r)
 	}
 }
 

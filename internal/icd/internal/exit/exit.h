@@ -27,9 +27,9 @@ GW_HIDDEN void gw_exit_keep_signals(void);
 // Within this package: the compiler has come, perhaps.
 GW_HIDDEN void gw_exit_compiled(void);
 // gw_guard_again registers the handler once more, and gw_newest has that done after
-// all that libraries register; see newest.c.
+// all that libraries register, and reports whether some were loaded since it was last called; see newest.c.
 GW_HIDDEN void gw_guard_again(void);
-GW_HIDDEN void gw_newest(void);
+GW_HIDDEN int gw_newest(void);
 // These two go around what may compile. See signals.c.
 GW_HIDDEN void gw_signals_note(void);
 GW_HIDDEN void gw_signals_restore(void);

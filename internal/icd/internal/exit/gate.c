@@ -73,7 +73,7 @@ void gw_guard_again(void)
 void gw_exit_compiled(void)
 {
 	gw_signals_restore();
-	if (!__atomic_load_n(&led, __ATOMIC_RELAXED))
+	if (!__atomic_load_n(&led, __ATOMIC_RELAXED) || gw_newest())
 		gw_guard_again();
 }
 

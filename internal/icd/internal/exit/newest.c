@@ -10,14 +10,16 @@
 // they call ours from here on, which does that and then registers the handler again.
 //
 // Their slots for that function are found as the dynamic linker finds them, in the
-// tables of each library that is loaded. What is loaded later is not among them: no
-// library of OpenCL's that is known to destroy anything of use is. The program itself
+// tables of each library that is loaded. A compiler may be loaded when it is first needed, as
+// NVIDIA's is, so libraries are looked for again after what may compile; an exit in the
+// middle of the first compilation finds the handler second there. The program itself
 // is left alone. Between the two registrations are some nanoseconds in which exit
 // would find the handler second.
 #define _GNU_SOURCE
 #include "exit.h"
 #include <elf.h>
 #include <link.h>
+#include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -120,4 +122,24 @@ static int library(struct dl_phdr_info *l, size_t size, void *unused)
 	return 0;
 }
 
-void gw_newest(void) { dl_iterate_phdr(library, NULL); }
+static int loaded(struct dl_phdr_info *l, size_t size, void *n)
+{
+	(void)size;
+	*(unsigned long long *)n = l->dlpi_adds;
+	return 1;
+}
+
+int gw_newest(void)
+{
+	static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER; // one at a time unseals pages
+	static unsigned long long before;                     // libraries that had been loaded; protected by mu
+	unsigned long long now = 0;
+	dl_iterate_phdr(loaded, &now);
+	pthread_mutex_lock(&mu);
+	int more = now != before;
+	before = now;
+	if (more)
+		dl_iterate_phdr(library, NULL);
+	pthread_mutex_unlock(&mu);
+	return more;
+}
