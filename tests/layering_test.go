@@ -52,7 +52,7 @@ var house = map[string]string{
 	"devices/null":                "devices/engine internal/storage",
 	"devices/cpu":                 "devices/engine internal/storage devices/internal/region",
 	"devices/tce":                 "devices/engine internal/storage devices/internal/region",
-	"devices/opencl":              "internal/nvlink devices/engine internal/storage bufalloc",
+	"devices/opencl":              "internal/nvlink devices/gate devices/engine internal/storage bufalloc",
 	"internal/nvlink":             "devices mem",
 	"internal/nvlink/nvlinktest":  "internal/nvlink",
 	"devices/opencl/internal/ocl": "",

@@ -60,7 +60,7 @@ func describeArgs(k ocl.Kernel) ([]devices.ArgInfo, error) {
 
 // promise takes over what a Go form of the kernel says: that it writes all of an
 // argument, and the sizes of values that OpenCL names by a type of the program's.
-func (k *kernel) promise(form []devices.ArgInfo) {
+func (k *Kernel) promise(form []devices.ArgInfo) {
 	if len(form) != len(k.args) {
 		return
 	}

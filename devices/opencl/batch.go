@@ -183,7 +183,7 @@ func (h *host) stagedLocked(r *record) bool {
 		r.strict = true
 		return h.resolveLocked(r)
 	}
-	r.blockers++
+	r.Hold(1)
 	h.unstaged = append(h.unstaged, x)
 	return false
 }

@@ -257,7 +257,7 @@ func (r *record) hostCall(f func(context.Context) error) {
 // fillLaunch encodes the arguments for C.
 func (r *record) fillLaunch(cmd *devices.Command) error {
 	d := r.q.dev
-	k, ok := cmd.Kernel.(*kernel)
+	k, ok := cmd.Kernel.(*Kernel)
 	if !ok || k.dev != d {
 		return fmt.Errorf("device %s: kernel %s was not built for it: %w", d.name, cmd.Kernel.Name(), mem.ErrInvalidKernel)
 	}

@@ -53,24 +53,21 @@ type host struct {
 	stop     chan struct{}
 	moving   sync.WaitGroup // the goroutines
 
-	mu        sync.Mutex
-	ended     sync.Cond                // L is mu: a command has ended
-	lines     map[*mem.Timeline]*Queue // protected by mu
-	records   []*record                // protected by mu: by index
-	free      []*record                // protected by mu
-	ready     []*record                // protected by mu: from next on, in order
-	next      int                      // protected by mu
-	gates     map[mem.Point]*gate      // protected by mu
-	spare     []*gate                  // protected by mu
-	routes    map[routeKey]*route      // protected by mu; nil while one is being made
-	unstaged  []*batch                 // protected by mu: that need staging, in order
-	batches   []*batch                 // protected by mu: free ones
-	trash     []ocl.Event              // protected by mu: events to be released
-	emptied   []ocl.Event              // protected by mu: room for trash
-	followers []*record                // protected by mu: have waited for hops, and OpenCL has them
-	hopping   int                      // protected by mu: hops accepted and not ended
-	draining  int                      // protected by mu: goroutines that will look at ready again
-	closing   bool                     // protected by mu
+	mu       sync.Mutex
+	ended    sync.Cond                // L is mu: a command has ended
+	lines    map[*mem.Timeline]*Queue // protected by mu
+	records  []*record                // protected by mu: by index
+	free     []*record                // protected by mu
+	ready    []*record                // protected by mu: from next on, in order
+	next     int                      // protected by mu
+	routes   map[routeKey]*route      // protected by mu; nil while one is being made
+	unstaged []*batch                 // protected by mu: that need staging, in order
+	batches  []*batch                 // protected by mu: free ones
+	trash    []ocl.Event              // protected by mu: events to be released
+	emptied  []ocl.Event              // protected by mu: room for trash
+	hopping  int                      // protected by mu: hops accepted and not ended
+	draining int                      // protected by mu: goroutines that will look at ready again
+	closing  bool                     // protected by mu
 }
 
 func newHost(f Found, opts options) (*host, error) {
@@ -95,7 +92,6 @@ func newHost(f Found, opts options) (*host, error) {
 	}
 	h.programs, h.lines = make(map[[2]string]*program), make(map[*mem.Timeline]*Queue)
 	h.routes = make(map[routeKey]*route)
-	h.gates = make(map[mem.Point]*gate)
 	h.sink = ocl.NewSink(h.quirks.slowCallbacks)
 	if h.quirks.slowEvents {
 		h.spareTrash = muchTrash

@@ -73,17 +73,22 @@ func wrap(h *host, p ocl.Program, st ocl.Status, what string) (*NativeProgram, e
 	return &NativeProgram{host: h, cl: p, users: 1}, nil
 }
 
+// newProgram makes a program of OpenCL C.
+func (h *host) newProgram(source []byte) (*NativeProgram, error) {
+	c, st := h.context.NewProgram(source)
+	p, err := wrap(h, c, st, "source")
+	if p != nil {
+		p.text = true
+	}
+	return p, err
+}
+
 // NewSourceProgram makes a program of OpenCL C, for the devices of d's platform.
 func (d *Device) NewSourceProgram(source []byte) (*NativeProgram, error) {
 	if err := d.usable(); err != nil {
 		return nil, err
 	}
-	c, st := d.host.context.NewProgram(source)
-	p, err := wrap(d.host, c, st, "source")
-	if p != nil {
-		p.text = true
-	}
-	return p, err
+	return d.host.newProgram(source)
 }
 
 // NewILProgram makes a program of intermediate language. It fails with
@@ -159,15 +164,20 @@ func (p *NativeProgram) Build(call BuildCall) error {
 	if err != nil {
 		return fmt.Errorf("build: %w", err)
 	}
+	st := p.build(devs, call.Options)
+	return statusError(st, "build with options %q", call.Options)
+}
+
+// build compiles and links for some devices.
+func (p *NativeProgram) build(devs []ocl.DeviceID, options string) ocl.Status {
 	p.builtFor(devs)
-	st := withArgInfo(call.Options, p.text, func(o string) (st ocl.Status) {
+	return withArgInfo(options, p.text, func(o string) (st ocl.Status) {
 		if p.text {
 			o = p.host.edge.options(o)
 		}
 		p.host.do(func() { st = p.cl.Build(devs, o) })
 		return st
 	})
-	return statusError(st, "build with options %q", call.Options)
 }
 
 func (p *NativeProgram) builtFor(devs []ocl.DeviceID) {
@@ -299,7 +309,7 @@ func (p *NativeProgram) Module(d *Device, name string) (devices.Module, error) {
 		return nil, fmt.Errorf("program %s: %w", name, mem.ErrClosed)
 	}
 	p.users++
-	return d.newModule(name, built{p.cl, names, p.drop}), nil
+	return d.newModule(name, p, names, p.drop), nil
 }
 
 // Close gives the program up; its modules keep it until they are closed.

@@ -7,36 +7,14 @@ import (
 	"encoding/binary"
 	"fmt"
 
-	"godwit/devices"
 	"godwit/devices/opencl/internal/ocl"
 	"godwit/mem"
 )
 
 // What OpenCL itself knows of a kernel, for those who need all of it.
 
-// NativeKernel is what the kernels of this driver's modules can be asked beside
-// what every kernel can: OpenCL's own words, as bytes of the size they have
-// there.
-type NativeKernel interface {
-	devices.Kernel
-	// Info, ArgInfo, GroupInfo and SubGroupInfo are OpenCL's queries for the
-	// kernel on its device.
-	Info(what uint32) ([]byte, error)
-	ArgInfo(i int, what uint32) ([]byte, error)
-	GroupInfo(what uint32) ([]byte, error)
-	SubGroupInfo(what uint32, input []byte) ([]byte, error)
-	// CheckArg fails as OpenCL does where argument i cannot be set to value; nil
-	// is size bytes of local memory. Every launch sets all arguments anew.
-	CheckArg(i int, size uint64, value []byte) error
-	// LocalMem is the local memory in bytes that a work-group takes with arguments of
-	// local memory of these sizes, by argument; 0 is for others.
-	LocalMem(sizes []uint64) (uint64, error)
-}
-
-var _ NativeKernel = (*kernel)(nil)
-
 // asked keeps the cl_kernel for the length of a query.
-func (k *kernel) asked(query func() ([]byte, ocl.Status)) ([]byte, error) {
+func (k *Kernel) asked(query func() ([]byte, ocl.Status)) ([]byte, error) {
 	if err := k.use(); err != nil {
 		return nil, err
 	}
@@ -45,39 +23,41 @@ func (k *kernel) asked(query func() ([]byte, ocl.Status)) ([]byte, error) {
 	return b, statusError(st, "kernel %s", k.name)
 }
 
-// Info implements NativeKernel.
-func (k *kernel) Info(what uint32) ([]byte, error) {
+// Info, ArgInfo, GroupInfo and SubGroupInfo are OpenCL's queries for the kernel on its device: its own words,
+// as bytes of the size they have there.
+func (k *Kernel) Info(what uint32) ([]byte, error) {
 	return k.asked(func() ([]byte, ocl.Status) { return k.cl.Info(what) })
 }
 
 // has fails where there is no argument i.
-func (k *kernel) has(i int) error {
+func (k *Kernel) has(i int) error {
 	if i < 0 || i >= len(k.args) {
 		return fmt.Errorf("kernel %s has %d arguments: no argument %d: %w", k.name, len(k.args), i, mem.ErrArgIndex)
 	}
 	return nil
 }
 
-// ArgInfo implements NativeKernel.
-func (k *kernel) ArgInfo(i int, what uint32) ([]byte, error) {
+// ArgInfo is clGetKernelArgInfo.
+func (k *Kernel) ArgInfo(i int, what uint32) ([]byte, error) {
 	if err := k.has(i); err != nil { // OpenCL may call it an invalid value
 		return nil, err
 	}
 	return k.asked(func() ([]byte, ocl.Status) { return k.cl.ArgInfo(i, what) })
 }
 
-// GroupInfo implements NativeKernel.
-func (k *kernel) GroupInfo(what uint32) ([]byte, error) {
+// GroupInfo is clGetKernelWorkGroupInfo.
+func (k *Kernel) GroupInfo(what uint32) ([]byte, error) {
 	return k.asked(func() ([]byte, ocl.Status) { return k.cl.GroupInfo(k.dev.id, what) })
 }
 
-// SubGroupInfo implements NativeKernel.
-func (k *kernel) SubGroupInfo(what uint32, input []byte) ([]byte, error) {
+// SubGroupInfo is clGetKernelSubGroupInfo.
+func (k *Kernel) SubGroupInfo(what uint32, input []byte) ([]byte, error) {
 	return k.asked(func() ([]byte, ocl.Status) { return k.cl.SubGroupInfo(k.dev.id, what, input) })
 }
 
-// LocalMem implements NativeKernel. What OpenCL answers depends on what was set last.
-func (k *kernel) LocalMem(sizes []uint64) (uint64, error) {
+// LocalMem is the local memory in bytes that a work-group takes with arguments of local memory of these sizes, by
+// argument; 0 is for others. What OpenCL answers depends on what was set last.
+func (k *Kernel) LocalMem(sizes []uint64) (uint64, error) {
 	if err := k.use(); err != nil {
 		return 0, err
 	}
@@ -100,8 +80,9 @@ func (k *kernel) LocalMem(sizes []uint64) (uint64, error) {
 	return binary.NativeEndian.Uint64(b), nil
 }
 
-// CheckArg implements NativeKernel.
-func (k *kernel) CheckArg(i int, size uint64, value []byte) error {
+// CheckArg fails as OpenCL does where argument i cannot be set to value; nil is size bytes of local memory. Every
+// launch sets all arguments anew.
+func (k *Kernel) CheckArg(i int, size uint64, value []byte) error {
 	if err := k.has(i); err != nil {
 		return err
 	}

@@ -173,15 +173,15 @@ func TestKernelsAnswerOpenCLsQueries(t *testing.T) {
 	defer func() { require.NoError(t, m.Close()) }()
 	four, err := m.Kernel("four")
 	require.NoError(t, err)
-	size, err := four.(NativeKernel).GroupInfo(groupCompileSize)
+	size, err := four.(*Kernel).GroupInfo(groupCompileSize)
 	require.NoError(t, err)
 	require.Equal(t, []uint64{4, 1, 1}, []uint64{binary.NativeEndian.Uint64(size), binary.NativeEndian.Uint64(size[8:]), binary.NativeEndian.Uint64(size[16:])})
-	_, err = four.(NativeKernel).GroupInfo(0x9999)
+	_, err = four.(*Kernel).GroupInfo(0x9999)
 	require.EqualValues(t, mem.InvalidValue, mem.StatusOf(err))
 	for _, i := range []int{-1, 1, 7} {
-		_, err = four.(NativeKernel).ArgInfo(i, 0x119A)
+		_, err = four.(*Kernel).ArgInfo(i, 0x119A)
 		require.EqualValues(t, mem.InvalidArgIndex, mem.StatusOf(err))
-		require.EqualValues(t, mem.InvalidArgIndex, mem.StatusOf(four.(NativeKernel).CheckArg(i, 4, words(1))))
+		require.EqualValues(t, mem.InvalidArgIndex, mem.StatusOf(four.(*Kernel).CheckArg(i, 4, words(1))))
 	}
 
 	k, err := m.Kernel("scale")
@@ -193,9 +193,9 @@ func TestKernelsAnswerOpenCLsQueries(t *testing.T) {
 		{Name: "tmp", Kind: devices.ArgLocal, Type: "int"},
 		{Name: "n", Kind: devices.ArgValue, Type: "int", Size: 4},
 	}, k.Args())
-	require.NoError(t, k.(NativeKernel).CheckArg(4, 4, words(1)))
-	require.NoError(t, k.(NativeKernel).CheckArg(3, 64, nil))
-	require.EqualValues(t, mem.InvalidArgSize, mem.StatusOf(k.(NativeKernel).CheckArg(4, 8, words(1, 2))))
+	require.NoError(t, k.(*Kernel).CheckArg(4, 4, words(1)))
+	require.NoError(t, k.(*Kernel).CheckArg(3, 64, nil))
+	require.EqualValues(t, mem.InvalidArgSize, mem.StatusOf(k.(*Kernel).CheckArg(4, 8, words(1, 2))))
 
 	look, err := m.Kernel("look")
 	require.NoError(t, err)

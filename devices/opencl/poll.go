@@ -29,33 +29,42 @@ func (h *host) poll(q *Queue, p mem.Point, patience time.Duration) (again bool, 
 	}
 	r.users++ // keeps it, event and waits, from being recycled while h.mu is free
 	defer h.doneWithLocked(r)
-	if h.hopping > 0 || len(h.followers) > 0 {
-		patience = 0 // there are hops to look at between two questions
-		h.followHopsUnlocks()
-		if r.state != native || r.completed || r.hops {
-			return r.state != ended, notAsked
-		}
-	}
-	if r.state == held { // by what OpenCL has, perhaps; no deeper: there may be many
-		for i := 0; i < len(r.waits) && r.state == held; i++ {
-			w := r.waits[i].Point
-			x := h.lines[w.Line]
-			if x == nil {
-				continue
-			}
-			if y := x.flight.get(w.Seq); y != nil && y.state == native {
-				h.mu.Unlock()
-				more, _ := h.poll(x, w, patience)
-				if again = again || more; more {
-					patience = 0
-				}
-				h.mu.Lock()
-			}
-		}
-		return again || r.follows, notAsked // somebody has seen the hop's end, and is about to go on
+	if r.state == held || r.hops {
+		return h.pollBlockersUnlocks(r, patience), notAsked
 	}
 	st = h.lookUnlocks(r, patience)
 	return st > 0 && r.state == native && !r.completed, st
+}
+
+// pollBlockersUnlocks looks for ends that let r go on: those of hops, and of what it waits for where OpenCL
+// has that; no deeper: there may be many. It reports whether it is worth looking again soon.
+func (h *host) pollBlockersUnlocks(r *record, patience time.Duration) (again bool) {
+	if h.hopping > 0 {
+		again, patience = true, 0
+		h.drainSinkUnlocks()
+	}
+	open := 0
+	for i := 0; i < len(r.waits) && r.state == held; i++ {
+		w := r.waits[i].Point
+		if w.Reached() {
+			continue
+		}
+		open++
+		x := h.lines[w.Line]
+		if x == nil {
+			continue
+		}
+		if y := x.flight.get(w.Seq); y != nil && y.state == native {
+			h.mu.Unlock()
+			more, _ := h.poll(x, w, patience)
+			if again = again || more; more {
+				patience = 0
+			}
+			h.mu.Lock()
+		}
+	}
+	goesOn := open == 0 && r.batch == nil // somebody has seen the last end
+	return r.state != ended && (again || goesOn || r.state == native)
 }
 
 // lookUnlocks asks OpenCL how r is, for as long as patience while it has not ended, and ends it

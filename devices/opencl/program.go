@@ -22,36 +22,32 @@ type program struct {
 	key   [2]string
 	users int           // protected by host.buildMu
 	built chan struct{} // closed once what follows is there
-	cl    ocl.Program
+	prog  *NativeProgram
 	names []string // sorted
 	err   error
 }
 
-// built is a cl_program as its modules use it: they keep it until they drop it.
-type built struct {
-	cl    ocl.Program
+// module is a program on one device. It keeps the program until it drops it.
+type module struct {
+	dev   *Device
+	prog  *NativeProgram
 	names []string // of kernels, sorted
 	drop  func()
-}
-
-// module is a program on one device.
-type module struct {
-	dev  *Device
-	prog built
-	name string
+	name  string
 	// forms are the arguments of the Go forms: they know what OpenCL C cannot
 	// say, that all of an argument is written. Immutable.
 	forms map[string][]devices.ArgInfo
 
 	mu      sync.Mutex
-	kernels map[string]*kernel // protected by mu: made on first use
+	kernels map[string]*Kernel // protected by mu: made on first use
 	closed  bool               // protected by mu
 }
 
-// kernel is a cl_kernel of a module. Its arguments are state of the cl_kernel,
+// Kernel is a cl_kernel of a module: beside what every kernel can be asked it answers OpenCL's own
+// questions (native_kernel.go). Its arguments are state of the cl_kernel,
 // so setting them and launching happens under mu. The module uses it until it is
 // closed, an accepted launch until it has ended, a query for its length.
-type kernel struct {
+type Kernel struct {
 	name string
 	args []devices.ArgInfo
 	dev  *Device
@@ -65,7 +61,7 @@ type kernel struct {
 }
 
 // use keeps the cl_kernel until release.
-func (k *kernel) use() error {
+func (k *Kernel) use() error {
 	for n := k.uses.Load(); n > 0 && !k.closed.Load(); n = k.uses.Load() {
 		if k.uses.CompareAndSwap(n, n+1) {
 			return nil
@@ -74,7 +70,7 @@ func (k *kernel) use() error {
 	return fmt.Errorf("kernel %s: its program was closed: %w", k.name, mem.ErrInvalidKernel)
 }
 
-func (k *kernel) release() {
+func (k *Kernel) release() {
 	if k.uses.Add(-1) == 0 {
 		k.cl.Release()
 		k.set.Free()
@@ -82,10 +78,10 @@ func (k *kernel) release() {
 }
 
 // Name implements devices.Kernel.
-func (k *kernel) Name() string { return k.name }
+func (k *Kernel) Name() string { return k.name }
 
 // Args implements devices.Kernel.
-func (k *kernel) Args() []devices.ArgInfo { return k.args }
+func (k *Kernel) Args() []devices.ArgInfo { return k.args }
 
 // Build implements devices.Device. The compiler cannot be stopped; where ctx
 // ends first, Build returns and the compiler's result is kept for others.
@@ -110,16 +106,16 @@ func (d *Device) Build(ctx context.Context, p *devices.Program) (devices.Module,
 		d.host.dropProgram(prog)
 		return nil, fmt.Errorf("program %s: %w", p.Name, prog.err)
 	}
-	m := d.newModule(p.Name, built{prog.cl, prog.names, func() { d.host.dropProgram(prog) }})
+	m := d.newModule(p.Name, prog.prog, prog.names, func() { d.host.dropProgram(prog) })
 	for _, k := range p.Go {
 		m.forms[k.Name] = slices.Clone(k.Args)
 	}
 	return m, nil
 }
 
-func (d *Device) newModule(name string, prog built) *module {
+func (d *Device) newModule(name string, prog *NativeProgram, names []string, drop func()) *module {
 	d.busy.Add(1)
-	return &module{dev: d, prog: prog, name: name, forms: make(map[string][]devices.ArgInfo), kernels: make(map[string]*kernel)}
+	return &module{dev: d, prog: prog, names: names, drop: drop, name: name, forms: make(map[string][]devices.ArgInfo), kernels: make(map[string]*Kernel)}
 }
 
 // program returns the program of p's source and options, being built.
@@ -132,7 +128,7 @@ func (h *host) program(p *devices.Program) *program {
 		prog = &program{key: key, built: make(chan struct{})}
 		h.programs[key] = prog
 		h.builds.Go(func() {
-			prog.cl, prog.names, prog.err = h.compile(p.Source, p.Options)
+			prog.prog, prog.names, prog.err = h.compile(p.Source, p.Options)
 			close(prog.built)
 		})
 	}
@@ -158,8 +154,8 @@ func (h *host) dropProgram(prog *program) {
 
 // release gives up what was built.
 func (p *program) release() {
-	if p.cl != 0 {
-		p.cl.Release()
+	if p.prog != nil {
+		p.prog.drop()
 	}
 }
 
@@ -173,24 +169,19 @@ func (h *host) ids() []ocl.DeviceID {
 }
 
 // compile builds source for all devices of the host.
-func (h *host) compile(source, options string) (ocl.Program, []string, error) {
-	p, st := h.context.NewProgram([]byte(source))
-	if st != 0 {
-		return 0, nil, errors.Join(statusError(st, "program from source"), mem.ErrBuild)
+func (h *host) compile(source, options string) (p *NativeProgram, names []string, err error) {
+	if p, err = h.newProgram([]byte(source)); err != nil {
+		return nil, nil, errors.Join(err, mem.ErrBuild)
 	}
-	opts := h.edge.options(strings.TrimSpace(options + " " + argInfoOption))
-	h.do(func() { st = p.Build(h.ids(), opts) })
-	if st != 0 {
-		logs := h.buildLogs(p)
-		p.Release()
-		return 0, nil, fmt.Errorf("%w (options %q)%s", mem.ErrBuild, options, logs)
+	if p.build(h.ids(), options) != 0 {
+		err = fmt.Errorf("%w (options %q)%s", mem.ErrBuild, options, h.buildLogs(p.cl))
+	} else {
+		names, err = p.KernelNames()
 	}
-	names, st := p.KernelNames()
-	if st != 0 {
-		p.Release()
-		return 0, nil, statusError(st, "kernel names")
+	if err != nil {
+		p.drop()
+		return nil, nil, err
 	}
-	slices.Sort(names)
 	return p, names, nil
 }
 
@@ -210,7 +201,7 @@ func (h *host) buildLogs(p ocl.Program) string {
 }
 
 // Kernels implements devices.Module.
-func (m *module) Kernels() []string { return slices.Clone(m.prog.names) }
+func (m *module) Kernels() []string { return slices.Clone(m.names) }
 
 // Kernel implements devices.Module.
 func (m *module) Kernel(name string) (devices.Kernel, error) {
@@ -222,14 +213,14 @@ func (m *module) Kernel(name string) (devices.Kernel, error) {
 	if k := m.kernels[name]; k != nil {
 		return k, nil
 	}
-	if _, ok := slices.BinarySearch(m.prog.names, name); !ok {
-		return nil, devices.NoKernel(name, m.name, m.prog.names)
+	if _, ok := slices.BinarySearch(m.names, name); !ok {
+		return nil, devices.NoKernel(name, m.name, m.names)
 	}
 	ck, st := m.prog.cl.NewKernel(name)
 	if st != 0 {
 		return nil, statusError(st, "kernel %s of program %s", name, m.name)
 	}
-	k := &kernel{name: name, dev: m.dev, cl: ck}
+	k := &Kernel{name: name, dev: m.dev, cl: ck}
 	var err error
 	if k.args, err = describeArgs(ck); err != nil {
 		ck.Release()
@@ -254,7 +245,7 @@ func (m *module) Close() error {
 		k.closed.Store(true)
 		k.release()
 	}
-	m.prog.drop()
+	m.drop()
 	m.dev.busy.Add(-1)
 	return nil
 }

@@ -7,78 +7,31 @@ import (
 	"godwit/mem"
 )
 
-// What moves records on: gates, which hold those that wait for a point that is not
-// in OpenCL, and the ready list.
+// What moves records on: the ends of the points that they wait for, and the ready list.
 
-// gate is a point that records wait for: however many they are, the point has one
-// waiter, and the lock is taken once for all of them.
-type gate struct {
-	host *host     // immutable
-	held []*record // protected by host.mu
-}
-
-// holdLocked holds r until p has ended. It reports false where that it has.
-func (h *host) holdLocked(p mem.Point, r *record) bool {
-	g := h.gates[p]
-	if g == nil {
-		if n := len(h.spare); n > 0 {
-			g, h.spare = h.spare[n-1], h.spare[:n-1]
-		} else {
-			g = &gate{host: h}
-		}
-		if done, _ := p.Notify(g); done {
-			h.spare = append(h.spare, g)
-			return false
-		}
-		h.gates[p] = g
+// PointReached implements mem.Waiter, for a point that r waits for and OpenCL does not.
+func (r *record) PointReached(mem.Point, error) {
+	if r.Drop() {
+		r.host.mu.Lock()
+		defer r.host.mu.Unlock()
+		r.host.readyLocked(r)
 	}
-	g.held = append(g.held, r)
-	return true
 }
 
-// gateBatch is how many records are let through a gate at once.
-const gateBatch = 256
-
-// PointReached implements mem.Waiter: what the gate holds has one blocker less.
-func (g *gate) PointReached(p mem.Point, _ error) {
-	h := g.host
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	delete(h.gates, p)
-	h.draining++
-	for i, r := range g.held {
-		h.unblockLocked(r)
-		if i%gateBatch == gateBatch-1 {
-			h.mu.Unlock()
-			h.mu.Lock()
-		}
-	}
-	clear(g.held)
-	g.held = g.held[:0]
-	h.spare = append(h.spare, g)
-	h.draining--
-	h.wakeLocked()
-}
-
+// unblockLocked takes one blocker of r's away.
 func (h *host) unblockLocked(r *record) {
-	r.blockers--
-	if r.blockers == 0 {
+	if r.Drop() {
 		h.readyLocked(r)
 	}
 }
 
-// readyLocked puts r on the ready list, once.
+// readyLocked puts r on the ready list, once, and sees that somebody looks at that.
 func (h *host) readyLocked(r *record) {
 	if !r.listed {
 		r.listed = true
 		h.ready = append(h.ready, r)
 	}
-	h.wakeLocked()
-}
-
-// wakeLocked sees that somebody looks at the ready list.
-func (h *host) wakeLocked() {
-	if len(h.ready) > 0 && h.draining == 0 {
+	if h.draining == 0 {
 		h.wakeUp()
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"godwit/devices"
+	"godwit/devices/gate"
 	"godwit/devices/opencl/internal/ocl"
 	"godwit/mem"
 )
@@ -62,10 +63,11 @@ import (
 // is ended within Submit or within a waiter's call, but by the ready list: so chains do not
 // recurse, and nothing is ended under a caller's lock.
 type record struct {
-	host  *host   // immutable
-	index int     // immutable: of host.records
-	tag   ocl.Tag // C memory; made by the first enqueue
-	pin   runtime.Pinner
+	host      *host   // immutable
+	index     int     // immutable: of host.records
+	tag       ocl.Tag // C memory; made by the first enqueue
+	gate.Gate         // what holds it: its blockers
+	pin       runtime.Pinner
 
 	// Room, kept from one life to the next.
 	waits   []mem.Wait
@@ -96,29 +98,27 @@ type life struct {
 
 	callbackDue bool
 
-	status   ocl.Status
-	blockers int // what holds it
-	users    int // edges and polls that need event
-	event    ocl.Event
-	failure  error       // the first failure among Data waits; a runner's
-	earlier  []ocl.Event // events of earlier tries
+	status  ocl.Status
+	users   int // edges and polls that need event
+	event   ocl.Event
+	failure error       // the first failure among Data waits; a runner's
+	earlier []ocl.Event // events of earlier tries
 
 	// What to do, from the command.
-	runner  runner        // carries it out where that is not OpenCL; its waits are reached then
-	bytes   []byte        // host end of a transfer
-	memory  uint64        // the other end's address, where it is this process's; else 0
-	source  []byte        // of a copy between two devices of which both ends are this process's, where memory is the destination
-	times   devices.Times // by the host's clock, where its queue keeps any: all of a host call, else what OpenCL cannot know
-	kernel  *kernel
-	batch   *batch       // it is an end of a batch
-	end     int          // which
-	hops    bool         // it is a copy between windows, hop
-	follows bool         // it waited for such a copy
-	late    devices.Late // which part of the copy there is to do; nil is all
-	call    func(context.Context) error
-	begun   atomic.Bool // a runner has begun with it
-	fences  uint64      // it is no command, but the marker of a fence: of the points up to this
-	cmd     ocl.Command
+	runner runner        // carries it out where that is not OpenCL; its waits are reached then
+	bytes  []byte        // host end of a transfer
+	memory uint64        // the other end's address, where it is this process's; else 0
+	source []byte        // of a copy between two devices of which both ends are this process's, where memory is the destination
+	times  devices.Times // by the host's clock, where its queue keeps any: all of a host call, else what OpenCL cannot know
+	kernel *Kernel
+	batch  *batch       // it is an end of a batch
+	end    int          // which
+	hops   bool         // it is a copy between windows, hop
+	late   devices.Late // which part of the copy there is to do; nil is all
+	call   func(context.Context) error
+	begun  atomic.Bool // a runner has begun with it
+	fences uint64      // it is no command, but the marker of a fence: of the points up to this
+	cmd    ocl.Command
 }
 
 type state uint8
@@ -214,7 +214,8 @@ func (h *host) resolveLocked(r *record) bool {
 	if r.failure == nil {
 		r.failure = r.q.abort
 	}
-	r.blockers, r.reached = 0, true
+	r.reached = true
+	r.Hold(1) // this one's
 	for i := range r.waits {
 		if w := &r.waits[i]; w.Point.Reached() {
 			r.note(w)
@@ -223,7 +224,7 @@ func (h *host) resolveLocked(r *record) bool {
 		}
 	}
 	switch {
-	case r.blockers > 0:
+	case !r.Drop():
 		return false
 	case !r.strict && r.failure != nil:
 		r.strict = true
@@ -260,18 +261,17 @@ func (h *host) followLocked(r *record, w *mem.Wait) {
 		}
 	case x != nil && x.state == held:
 		x.after = append(x.after, r)
-		r.blockers++
+		r.More()
 	default:
-		r.follows = r.follows || x != nil && x.hops
-		h.gateLocked(r, w)
+		r.await(w)
 	}
 }
 
-// gateLocked has r wait for the end of a point, or notes how that ended.
-func (h *host) gateLocked(r *record, w *mem.Wait) {
-	if h.holdLocked(w.Point, r) {
-		r.blockers++
-	} else {
+// await has r wait for the end of a point, or notes how that ended. r has a hold.
+func (r *record) await(w *mem.Wait) {
+	r.More()
+	if done, _ := w.Point.Notify(r); done {
+		r.Drop()
 		r.note(w)
 	}
 }
@@ -313,10 +313,6 @@ func (h *host) doneWithLocked(r *record) {
 // nativeLocked: held to native. OpenCL has r, and what was held by it can go on.
 func (h *host) nativeLocked(r *record) {
 	r.to(native)
-	r.blockers = 0
-	if r.follows && len(h.followers) < mostFollowers {
-		h.followers = append(h.followers, r)
-	}
 	h.releaseLocked(r)
 	for _, x := range r.others() {
 		h.nativeLocked(x)
@@ -381,15 +377,18 @@ func (h *host) settleUnlocks(r *record) {
 	if q := r.line(); q != nil && q.span.before(r.point.Seq) {
 		h.endSpanBeforeUnlocks(r)
 	}
-	r.blockers = 0
+	if r.hops && r.status == 0 { // its gates were open
+		h.lookBeforeUnlocks(r, func() bool { return true })
+	}
+	r.Hold(1) // this one's
 	for i := range r.waits {
 		if w := &r.waits[i]; w.Point.Reached() {
 			r.note(w)
 		} else {
-			h.gateLocked(r, w)
+			r.await(w)
 		}
 	}
-	if r.blockers > 0 {
+	if !r.Drop() {
 		return
 	}
 	h.dropEdgesLocked(r)
@@ -442,9 +441,6 @@ func (h *host) finishUnlocks(r *record, err error) {
 	q.flight.drop(r.point.Seq)
 	if r.hops {
 		h.hopping--
-	}
-	if i := slices.Index(h.followers, r); r.follows && i >= 0 {
-		h.followers = slices.Delete(h.followers, i, i+1)
 	}
 	h.releaseLocked(r)
 	switch {

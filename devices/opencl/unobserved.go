@@ -53,7 +53,7 @@ type span struct {
 
 // use is a use of a kernel up to a point of the span.
 type use struct {
-	kernel *kernel
+	kernel *Kernel
 	last   uint64
 }
 
@@ -71,7 +71,7 @@ func (q *span) has(seq uint64) bool { return q.from <= seq && seq <= q.to && seq
 func (q *span) before(later uint64) bool { return q.has(q.from) && q.from < later }
 
 // keep notes that point seq uses k, and reports whether the span had no use of it.
-func (q *span) keep(k *kernel, seq uint64) bool {
+func (q *span) keep(k *Kernel, seq uint64) bool {
 	if i := q.use(k); i >= 0 {
 		q.uses[i].last = seq
 		return false
@@ -126,10 +126,10 @@ func (r *record) behind(x *record) bool {
 }
 
 // room reports whether the span has a use of k, or room for one.
-func (q *span) room(k *kernel) bool { return len(q.uses) < mostUses || q.use(k) >= 0 }
+func (q *span) room(k *Kernel) bool { return len(q.uses) < mostUses || q.use(k) >= 0 }
 
 // use is the index of k's use; -1 where the span has none.
-func (q *span) use(k *kernel) int {
+func (q *span) use(k *Kernel) int {
 	return slices.IndexFunc(q.uses, func(u use) bool { return u.kernel == k })
 }
 
@@ -197,7 +197,7 @@ func (h *host) endSpanUnlocks(q *Queue, from, to uint64) {
 		}
 	}
 	x.status = 0
-	var done [mostUses]*kernel
+	var done [mostUses]*Kernel
 	n := 0
 	x.uses = slices.DeleteFunc(x.uses, func(u use) bool {
 		if u.last > to {

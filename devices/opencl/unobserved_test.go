@@ -269,7 +269,7 @@ func TestArgumentsAreThoseOfEachLaunch(t *testing.T) {
 				wantB = 3*wantB + i/7
 			}
 			if i%10 == 0 { // another's arguments, checked on the same cl_kernel
-				require.NoError(t, kernelNamed(t, m, "advance").(NativeKernel).CheckArg(1, 4, word(77)))
+				require.NoError(t, kernelNamed(t, m, "advance").(*Kernel).CheckArg(1, 4, word(77)))
 			}
 		}
 		require.Equal(t, wantA, contentOf(t, d, q, a))

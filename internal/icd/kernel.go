@@ -28,7 +28,7 @@ type kernel struct {
 	run  *runtime.Kernel     // immutable
 	on   []*kernelOn         // immutable: by the context's devices; nil where it is not built
 	info []devices.ArgInfo   // immutable
-	any  opencl.NativeKernel // immutable: of the first device that the program is built for
+	any  *opencl.Kernel // immutable: of the first device that the program is built for
 
 	mu    sync.Mutex
 	args  []runtime.Arg // protected by mu
@@ -42,7 +42,7 @@ type kernel struct {
 // kernelOn is a kernel on a device.
 type kernelOn struct {
 	d      *device
-	native opencl.NativeKernel
+	native *opencl.Kernel
 
 	once     sync.Once
 	most     uint64    // set by once: work-items in a work-group
@@ -69,7 +69,7 @@ func (p *program) newKernel(name string) (*kernel, int32) {
 		if err != nil {
 			return nil, status(err)
 		}
-		native, ok := found.(opencl.NativeKernel)
+		native, ok := found.(*opencl.Kernel)
 		if !ok {
 			return nil, clInvalidKernel
 		}
