@@ -53,8 +53,8 @@ var house = map[string]string{
 	"devices/cpu":                 "devices/engine internal/storage devices/internal/region",
 	"devices/tce":                 "devices/engine internal/storage devices/internal/region",
 	"devices/opencl":              "internal/nvlink devices/gate devices/engine internal/storage bufalloc",
-	"internal/nvlink":             "devices mem",
-	"internal/nvlink/nvlinktest":  "internal/nvlink",
+	"internal/nvlink":             "internal/input internal/outfile",
+	"internal/nvlink/nvlinktest":  "",
 	"devices/opencl/internal/ocl": "",
 
 	"devices/internal/region": "devices internal/storage devices/work bufalloc",

@@ -64,19 +64,22 @@ func (f *fabric) open(ctx context.Context, h *host) error {
 
 // openEngine opens an engine for those of a platform's devices that it can have.
 func openEngine(ctx context.Context, of []ocl.Device, untried bool) (e *nvlink.Engine, gpus []ocl.DeviceID, err error) {
-	o := nvlink.Options{Library: cudaByEnv(), OnThread: ocl.Watches(), Trial: untried}
+	o := nvlink.Options{Library: cudaByEnv(), OnThread: ocl.Watches()}
+	version := ""
 	for _, d := range of {
 		u, whyNot := uuidOf(d.ID)
 		if whyNot != nil || slices.Contains(o.GPUs, u) {
 			err = whyNot
 			continue
 		}
-		o.GPUs, o.Driver = append(o.GPUs, u), d.ID.Text(ocl.DriverVersion)
-		gpus = append(gpus, d.ID)
+		o.GPUs, gpus, version = append(o.GPUs, u), append(gpus, d.ID), d.ID.Text(ocl.DriverVersion)
 	}
-	if len(gpus) >= 2 {
-		e, err = nvlink.Open(ctx, o) // without those that CUDA_VISIBLE_DEVICES hides from CUDA alone
-	} else if err == nil {
+	switch {
+	case len(gpus) >= 2:
+		if err = nvlink.Judge(version); err == nil || untried {
+			e, err = nvlink.Open(ctx, o) // without those that CUDA_VISIBLE_DEVICES hides from CUDA alone
+		}
+	case err == nil:
 		err = fmt.Errorf("the platform has one GPU: %w", mem.ErrInvalidOperation)
 	}
 	return e, gpus, err

@@ -17,7 +17,7 @@ import (
 
 // Start accepts a copy: its hook is told when it has ended. It never blocks, and allocates nothing in
 // the steady state. It fails with mem.ErrInvalidValue on bytes that are not in the windows, with
-// ErrNoPeer and ErrNotConnected, and as Err.
+// ErrNoPeer and errNotConnected, and as Err.
 func (e *Engine) Start(c *Copy) error {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
@@ -55,7 +55,7 @@ func (e *Engine) leg(c *Copy) (leg C.gw_leg, err error) {
 	case c.Size == 0 || c.DstOff > d || c.Size > d-c.DstOff || c.SrcOff > s || c.Size > s-c.SrcOff:
 		return leg, fmt.Errorf("copy of %d bytes from %d in a window of %d to %d in one of %d: %w", c.Size, c.SrcOff, s, c.DstOff, d, mem.ErrInvalidValue)
 	case !e.open[at].Load():
-		return leg, fmt.Errorf("copy from %s to %s: %w", e.opts.GPUs[src.gpu], e.opts.GPUs[dst.gpu], ErrNotConnected)
+		return leg, fmt.Errorf("copy from %s to %s: %w", e.opts.GPUs[src.gpu], e.opts.GPUs[dst.gpu], errNotConnected)
 	}
 	for _, w := range []*Window{dst, src} {
 		if _, there := e.windows[w]; !there {
@@ -68,7 +68,7 @@ func (e *Engine) leg(c *Copy) (leg C.gw_leg, err error) {
 var errReleased = fmt.Errorf("copy of a window that was released: %w", mem.ErrInvalidValue)
 
 // Time gives CUDA copies all at once and waits for them: what the GPUs can do, without us. It knows no gates and no
-// hooks, and nothing else is to be under way. It fails as Start, and with ErrFailed.
+// hooks, and nothing else is to be under way. It fails as Start, and with errFailed.
 func (e *Engine) Time(copies []Copy) (time.Duration, error) {
 	e.mu.RLock()
 	err := e.errLocked()

@@ -1,6 +1,7 @@
 package nvlink
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,6 +9,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"godwit/internal/input"
+	"godwit/internal/outfile"
 )
 
 // What is known of the vendor's drivers.
@@ -35,85 +39,59 @@ var known = []Driver{{
 		"a million hand-overs without acquiring or releasing; from 512 MiB on clCreateBufferWithProperties crashes",
 }}
 
-// Judge says what is known of a version: by the user's notes, or else by us. It fails with
-// ErrDriver where the version is not to be used; the Driver is then what is known of it.
-func Judge(version string) (Driver, error) {
-	notes, err := readNotes()
-	for _, d := range slices.Concat(notes, known) {
-		if d.Version != version {
-			continue
-		}
-		if !d.Good {
-			return d, fmt.Errorf("driver %s has failed (%s): %w", version, d.Tried, ErrDriver)
-		}
-		return d, nil
+// Judge fails with ErrDriver where a version is not to be used, by the user's notes, or else by what we
+// have tried.
+func Judge(version string) error {
+	_, notes, err := readNotes()
+	all := slices.Concat(notes, known)
+	i := slices.IndexFunc(all, func(d Driver) bool { return d.Version == version })
+	switch {
+	case i >= 0 && all[i].Good:
+		return nil
+	case i >= 0:
+		return fmt.Errorf("driver %s has failed (%s): %w", version, all[i].Tried, ErrDriver)
+	case err != nil:
+		return fmt.Errorf("driver %s: %w: %w", version, err, ErrDriver)
 	}
-	if err != nil {
-		return Driver{Version: version}, fmt.Errorf("driver %s: %w: %w", version, err, ErrDriver)
-	}
-	return Driver{Version: version}, fmt.Errorf("driver %s has never been tried; `godwit devices --try` tries it: %w", version, ErrDriver)
+	return fmt.Errorf("driver %s has never been tried; `godwit devices --try` tries it: %w", version, ErrDriver)
 }
 
-// Note notes in the user's configuration how a trial went. It replaces an earlier note of
-// that version. One process notes at a time.
-func Note(d Driver) error {
-	path, err := NotesPath()
+// Note notes in the user's configuration how a trial went, and returns the file of the notes. It replaces an earlier
+// note of that version. One process notes at a time.
+func Note(ctx context.Context, d Driver) (path string, err error) {
+	path, notes, err := readNotes()
 	if err != nil {
-		return err
-	}
-	notes, err := readNotes()
-	if err != nil {
-		return err
+		return path, err
 	}
 	notes = append(slices.DeleteFunc(notes, func(o Driver) bool { return o.Version == d.Version }), d)
 	text, err := json.MarshalIndent(notes, "", "  ")
-	if err != nil {
-		return err
+	if err == nil {
+		err = os.MkdirAll(filepath.Dir(path), 0o755)
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
+	if err == nil {
+		err = outfile.Write(ctx, path, append(text, '\n'))
 	}
-	part := path + ".part"
-	if err := os.WriteFile(part, append(text, '\n'), 0o644); err != nil { //nolint:gosec // no secret
-		return err
-	}
-	return os.Rename(part, path)
-}
-
-// NotesPath is the file of the notes.
-func NotesPath() (string, error) {
-	dir, err := os.UserConfigDir()
-	if err != nil {
-		return "", fmt.Errorf("the user's configuration: %w", err)
-	}
-	return filepath.Join(dir, "godwit", "drivers.json"), nil
+	return path, err
 }
 
 // mostNotes is how large a file of notes may be, in bytes.
 const mostNotes = 1 << 20
 
-func readNotes() ([]Driver, error) {
-	path, err := NotesPath()
+func readNotes() (path string, notes []Driver, err error) {
+	dir, err := os.UserConfigDir()
 	if err != nil {
-		return nil, err
+		return "", nil, fmt.Errorf("the user's configuration: %w", err)
 	}
-	at, err := os.Stat(path)
+	path = filepath.Join(dir, "godwit", "drivers.json")
+	text, err := input.ReadFile(context.Background(), path, mostNotes)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return path, nil, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &notes)
 	}
 	if err != nil {
-		return nil, err
+		return path, nil, fmt.Errorf("%s is no list of drivers: %w", path, err)
 	}
-	if at.Size() > mostNotes {
-		return nil, fmt.Errorf("%s: %d bytes of notes, %d at most", path, at.Size(), mostNotes)
-	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	var notes []Driver
-	if err := json.Unmarshal(text, &notes); err != nil {
-		return nil, fmt.Errorf("%s is no list of drivers: %w", path, err)
-	}
-	return notes, nil
+	return path, notes, nil
 }

@@ -65,9 +65,6 @@ func Open(ctx context.Context, opts Options) (*Engine, error) {
 	if len(opts.GPUs) == 0 {
 		return nil, fmt.Errorf("an engine without GPUs: %w", mem.ErrInvalidValue)
 	}
-	if _, err := Judge(opts.Driver); err != nil && !opts.Trial {
-		return nil, err
-	}
 	n := len(opts.GPUs)
 	e := &Engine{opts: opts, gpus: make([]gpu, n), apart: make([]error, n*n), open: make([]atomic.Bool, n*n), windows: make(map[*Window]struct{})}
 	var err error
@@ -93,16 +90,16 @@ func ours(f func()) {
 // find opens the library, finds the GPUs and which are joined, and starts the pilot.
 func (e *Engine) find(ctx context.Context) error {
 	if C.gw_cuda_forked() != 0 {
-		return ErrForked
+		return errForked
 	}
 	name := C.CString(e.opts.Library)
 	defer C.free(unsafe.Pointer(name))
 	var lacking, why *C.char
 	if e.cuda = C.gw_cuda_open(name, &lacking, &why); e.cuda == nil {
 		if lacking != nil {
-			return fmt.Errorf("%s lacks %s, %s: %w", e.opts.Library, C.GoString(lacking), C.GoString(why), ErrOldLibrary)
+			return fmt.Errorf("%s lacks %s, %s: %w", e.opts.Library, C.GoString(lacking), C.GoString(why), errOldLibrary)
 		}
-		return fmt.Errorf("%s: %w", C.GoString(why), ErrNoLibrary)
+		return fmt.Errorf("%s: %w", C.GoString(why), errNoLibrary)
 	}
 	if err := ctx.Err(); err != nil {
 		return err
@@ -152,7 +149,7 @@ func (e *Engine) findGPU(g *gpu, u UUID) error {
 		return e.failed(r, "what %s can", u)
 	}
 	if can == 0 {
-		return fmt.Errorf("%s: %w", u, ErrNoExport)
+		return fmt.Errorf("%s: %w", u, errNoExport)
 	}
 	e.granularity = max(e.granularity, uint64(granularity))
 	return nil
@@ -178,7 +175,7 @@ func (e *Engine) findLink(i, j int) error {
 
 // failed is the error for a CUresult.
 func (e *Engine) failed(r C.int, format string, args ...any) error {
-	cause := ErrFailed
+	cause := errFailed
 	if r == C.CU_OUT_OF_MEMORY {
 		cause = mem.ErrNoMemory
 	}
@@ -195,15 +192,15 @@ func (e *Engine) Err() error {
 func (e *Engine) errLocked() error {
 	switch {
 	case C.gw_cuda_forked() != 0:
-		return ErrForked
+		return errForked
 	case e.closed:
 		return fmt.Errorf("copies between GPUs: %w", mem.ErrClosed)
 	}
 	if e.lost != nil {
-		return fmt.Errorf("copies between GPUs: %w: %w", ErrLost, e.lost)
+		return fmt.Errorf("copies between GPUs: %w: %w", errLost, e.lost)
 	}
 	if lost := C.gw_nv_lost(e.nv); lost != 0 {
-		return fmt.Errorf("copies between GPUs: %s: %w", C.GoString(C.gw_cu_name(e.cuda, lost)), ErrLost)
+		return fmt.Errorf("copies between GPUs: %s: %w", C.GoString(C.gw_cu_name(e.cuda, lost)), errLost)
 	}
 	return nil
 }
@@ -221,12 +218,12 @@ func (e *Engine) Lose(why error) {
 // what a GPU lacks.
 func (e *Engine) Joined(from, to int) error { return e.apart[from*len(e.gpus)+to] }
 
-// Connected is nil where copies from a GPU to another can start. Else it is ErrNotConnected, or as Err.
+// Connected is nil where copies from a GPU to another can start. Else it is errNotConnected, or as Err.
 func (e *Engine) Connected(from, to int) error {
 	if err := e.Err(); err != nil || e.open[from*len(e.gpus)+to].Load() {
 		return err
 	}
-	return fmt.Errorf("copies from %s to %s: %w: %w", e.opts.GPUs[from], e.opts.GPUs[to], ErrNotConnected, mem.ErrInvalidOperation)
+	return fmt.Errorf("copies from %s to %s: %w: %w", e.opts.GPUs[from], e.opts.GPUs[to], errNotConnected, mem.ErrInvalidOperation)
 }
 
 // Connect opens two GPUs for copies between them: a CUDA context for each, side by side, which costs time
@@ -304,7 +301,7 @@ func (e *Engine) Check() error {
 // that nobody has released too, which it names. In a forked child it does nothing.
 func (e *Engine) Close() (err error) {
 	if C.gw_cuda_forked() != 0 {
-		return ErrForked
+		return errForked
 	}
 	e.mu.Lock()
 	if e.closed {

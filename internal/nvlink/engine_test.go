@@ -1,6 +1,6 @@
 //go:build cgo
 
-package nvlink_test
+package nvlink
 
 import (
 	"bytes"
@@ -18,7 +18,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"godwit/internal/nvlink"
 	"godwit/internal/nvlink/nvlinktest"
 	"godwit/mem"
 )
@@ -29,11 +28,11 @@ func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 func run(m *testing.M) int {
 	if os.Getenv(exitsEnv) == realGPUs {
-		exits(nvlink.Options{GPUs: installed(), Driver: tried}, 64<<20)
+		exits(Options{GPUs: installed()}, 64<<20)
 	}
 	if library := os.Getenv(exitsEnv); library != "" {
 		var err error
-		if fake, err = nvlinktest.Load(library); err != nil {
+		if fake, err = nvlinktest.Open(library); err != nil {
 			panic(err)
 		}
 		fake.Slow(time.Millisecond)
@@ -44,7 +43,7 @@ func run(m *testing.M) int {
 		panic(err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	if fake, err = nvlinktest.Build(dir); err != nil {
+	if fake, err = nvlinktest.Open(dir); err != nil {
 		panic(err)
 	}
 	code := m.Run()
@@ -61,31 +60,31 @@ const (
 	large = 1 << 20
 )
 
-func options(gpus int) nvlink.Options {
-	o := nvlink.Options{Driver: tried, Library: fake.Library, Piece: piece}
+func options(gpus int) Options {
+	o := Options{Library: fake.Library, Piece: piece}
 	for i := range gpus {
-		o.GPUs = append(o.GPUs, nvlinktest.UUID(i))
+		o.GPUs = append(o.GPUs, fake.UUID(i))
 	}
 	return o
 }
 
 // rig is an engine with a window on each GPU and the bytes that an importer sees there.
 type rig struct {
-	*nvlink.Engine
+	*Engine
 	t       *testing.T
 	sink    *nvlinktest.Sink
-	windows []*nvlink.Window
+	windows []*Window
 	bytes   [][]byte
 }
 
 func newRig(t *testing.T, gpus int) *rig {
 	t.Setenv("GODWIT_FAKE_GPUS", fmt.Sprint(gpus))
 	before := fake.Live()
-	e, err := nvlink.Open(context.Background(), options(gpus))
+	e, err := Open(context.Background(), options(gpus))
 	require.NoError(t, err)
-	r := &rig{Engine: e, t: t, sink: nvlinktest.NewSink()}
+	r := &rig{Engine: e, t: t, sink: fake.NewSink()}
 	t.Cleanup(func() {
-		fake.Fail(0, 0, 0)
+		fake.Fail(0, 0)
 		fake.Slow(0)
 		for i := range gpus {
 			fake.Revive(i)
@@ -107,13 +106,13 @@ func newRig(t *testing.T, gpus int) *rig {
 	return r
 }
 
-func (r *rig) window(gpu int, size uint64) (*nvlink.Window, []byte) {
+func (r *rig) window(gpu int, size uint64) (*Window, []byte) {
 	w, err := r.NewWindow(gpu, size)
 	require.NoError(r.t, err)
 	r.windows = append(r.windows, w)
 	fd, err := w.Export()
 	require.NoError(r.t, err)
-	b, err := nvlinktest.Map(fd, size)
+	b, err := fake.Map(fd, size)
 	require.NoError(r.t, err)
 	r.bytes = append(r.bytes, b)
 	return w, b
@@ -127,16 +126,33 @@ func (r *rig) connect() {
 	}
 }
 
-func (r *rig) copy(from, to int, size uint64, gates ...nvlink.Gate) nvlink.Copy {
-	return nvlink.Copy{Dst: r.windows[to], Src: r.windows[from], Size: size, Gates: gates, Hook: r.sink.Hook()}
+func (r *rig) copy(from, to int, size uint64, gates ...Gate) Copy {
+	return Copy{Dst: r.windows[to], Src: r.windows[from], Size: size, Gates: gates, Hook: hook(r.sink)}
 }
 
-func (r *rig) start(c nvlink.Copy) { require.NoError(r.t, r.Start(&c)) }
+func (r *rig) start(c Copy) { require.NoError(r.t, r.Start(&c)) }
 
-func (r *rig) end() nvlinktest.Ended {
-	e, ok := r.sink.Take()
+// ended is the end of a copy.
+type ended struct {
+	ID     uint64
+	Status int32
+}
+
+func (r *rig) end() (e ended) {
+	var ok bool
+	e.ID, e.Status, ok = r.sink.Take(time.Minute)
 	require.True(r.t, ok, "a copy never ended")
 	return e
+}
+
+func hook(s *nvlinktest.Sink) Hook {
+	f, arg := s.Hook()
+	return Hook{f, arg}
+}
+
+func gated(g *nvlinktest.Gate) Gate {
+	poll, arg := g.Poll()
+	return Gate{poll, arg}
 }
 
 func random(b []byte, seed uint64) {
@@ -205,10 +221,11 @@ func TestACopyWaitsForItsGates(t *testing.T) {
 	r := newRig(t, 2)
 	r.connect()
 	random(r.bytes[0], 1)
-	a, b := nvlinktest.NewGate(), nvlinktest.NewGate()
-	r.start(r.copy(0, 1, large, a.Gate(), b.Gate()))
+	a, b := fake.NewGate(), fake.NewGate()
+	r.start(r.copy(0, 1, large, gated(a), gated(b)))
 	b.Set(1)
-	require.True(t, r.sink.None(5*time.Millisecond))
+	_, _, early := r.sink.Take(5 * time.Millisecond)
+	require.False(t, early)
 	require.False(t, bytes.Equal(r.bytes[0][:large], r.bytes[1][:large]))
 	a.Set(1)
 	require.Zero(t, r.end().Status)
@@ -220,8 +237,8 @@ func TestAFailedGateLeavesTheBytesAlone(t *testing.T) {
 	r.connect()
 	random(r.bytes[0], 1)
 	before := bytes.Clone(r.bytes[1])
-	a, b := nvlinktest.NewGate(), nvlinktest.NewGate()
-	r.start(r.copy(0, 1, large, a.Gate(), b.Gate()))
+	a, b := fake.NewGate(), fake.NewGate()
+	r.start(r.copy(0, 1, large, gated(a), gated(b)))
 	a.Set(1)
 	b.Set(-14)
 	e := r.end()
@@ -246,8 +263,8 @@ func TestWindowsMadeBeforeAndAfterConnecting(t *testing.T) {
 	r := newRig(t, 2)
 	random(r.bytes[0], 1)
 	c := r.copy(0, 1, large)
-	require.ErrorIs(t, r.Start(&c), nvlink.ErrNotConnected)
-	require.ErrorIs(t, r.Connected(0, 1), nvlink.ErrNotConnected)
+	require.ErrorIs(t, r.Start(&c), errNotConnected)
+	require.ErrorIs(t, r.Connected(0, 1), errNotConnected)
 	r.connect()
 	require.NoError(t, r.Connected(0, 1))
 	require.Equal(t, int64(2), fake.Live().Contexts)
@@ -262,7 +279,7 @@ func TestWhatMakesNoSenseIsRefused(t *testing.T) {
 	other := newRig(t, 2)
 	r := newRig(t, 2)
 	r.connect()
-	for what, c := range map[string]nvlink.Copy{
+	for what, c := range map[string]Copy{
 		"no window":     {Src: r.windows[0], Size: 1},
 		"no bytes":      r.copy(0, 1, 0),
 		"too many":      r.copy(0, 1, 2*large+1),
@@ -274,7 +291,7 @@ func TestWhatMakesNoSenseIsRefused(t *testing.T) {
 	c := r.copy(0, 1, large)
 	c.SrcOff = ^uint64(0) - 1
 	require.ErrorIs(t, r.Start(&c), mem.ErrInvalidValue)
-	for _, size := range []uint64{0, nvlink.Limit, nvlink.Limit - 1, ^uint64(0)} {
+	for _, size := range []uint64{0, Limit, Limit - 1, ^uint64(0)} {
 		_, err := r.NewWindow(0, size)
 		require.ErrorIs(t, err, mem.ErrInvalidSize, "%d bytes", size)
 	}
@@ -302,9 +319,9 @@ func TestAWindowEndsInsideRelease(t *testing.T) {
 
 func TestCloseWaitsForCopiesAndNamesWindows(t *testing.T) {
 	t.Setenv("GODWIT_FAKE_GPUS", "2")
-	e, err := nvlink.Open(context.Background(), options(2))
+	e, err := Open(context.Background(), options(2))
 	require.NoError(t, err)
-	sink := nvlinktest.NewSink()
+	sink := fake.NewSink()
 	defer sink.Free()
 	r := &rig{Engine: e, t: t, sink: sink}
 	r.window(0, large)
@@ -316,7 +333,7 @@ func TestCloseWaitsForCopiesAndNamesWindows(t *testing.T) {
 	require.ErrorContains(t, e.Close(), "2 windows of 2 MiB")
 	require.Zero(t, r.end().Status)
 	require.Empty(t, fake.Violations())
-	require.Equal(t, nvlinktest.Live{}, fake.Live())
+	require.Zero(t, fake.Live())
 	require.ErrorIs(t, e.Close(), mem.ErrClosed)
 	c := r.copy(0, 1, large)
 	require.ErrorIs(t, e.Start(&c), mem.ErrClosed)
@@ -335,7 +352,7 @@ func TestNoThreadOfTheProgramsCallsCUDA(t *testing.T) {
 	r.connect()
 	r.start(r.copy(0, 1, large))
 	require.Zero(t, r.end().Status)
-	leg := []nvlink.Copy{{Dst: r.windows[0], Src: r.windows[1], Size: 1}}
+	leg := []Copy{{Dst: r.windows[0], Src: r.windows[1], Size: 1}}
 	_, err := r.Time(leg)
 	require.NoError(t, err)
 	r.windows[1].Release()
@@ -348,7 +365,7 @@ func TestConnectingCanBeCancelledAndDoneAgain(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	require.ErrorIs(t, r.Connect(ctx, 0, 1), context.Canceled)
-	require.ErrorIs(t, r.Connected(0, 1), nvlink.ErrNotConnected)
+	require.ErrorIs(t, r.Connected(0, 1), errNotConnected)
 	var all sync.WaitGroup
 	for range 4 {
 		all.Go(func() {
@@ -359,7 +376,7 @@ func TestConnectingCanBeCancelledAndDoneAgain(t *testing.T) {
 	}
 	all.Wait()
 	require.Equal(t, int64(2), fake.Live().Contexts)
-	_, err := nvlink.Open(ctx, options(2))
+	_, err := Open(ctx, options(2))
 	require.ErrorIs(t, err, context.Canceled)
 }
 
@@ -368,13 +385,13 @@ func TestTimeIsThatOfTheCopies(t *testing.T) {
 	r.connect()
 	fake.Slow(10 * time.Millisecond)
 	random(r.bytes[0], 3)
-	d, err := r.Time([]nvlink.Copy{r.copy(0, 1, large), r.copy(0, 1, large)})
+	d, err := r.Time([]Copy{r.copy(0, 1, large), r.copy(0, 1, large)})
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, d, 20*time.Millisecond, "one stream")
 	require.True(t, bytes.Equal(r.bytes[0][:large], r.bytes[1][:large]))
-	fake.Fail(2, 1, nvlinktest.Failed)
-	_, err = r.Time([]nvlink.Copy{r.copy(0, 1, large), r.copy(1, 0, large)})
-	require.ErrorIs(t, err, nvlink.ErrFailed)
+	fake.Fail(2, 1)
+	_, err = r.Time([]Copy{r.copy(0, 1, large), r.copy(1, 0, large)})
+	require.ErrorIs(t, err, errFailed)
 	before := bytes.Clone(r.bytes[1])
 	random(r.bytes[0], 4)
 	time.Sleep(5 * time.Millisecond)
@@ -384,14 +401,14 @@ func TestTimeIsThatOfTheCopies(t *testing.T) {
 func TestStartingACopyAllocatesNothing(t *testing.T) {
 	r := newRig(t, 2)
 	r.connect()
-	gate := nvlinktest.NewGate()
+	gate := fake.NewGate()
 	gate.Set(1)
-	c := r.copy(0, 1, 4096, gate.Gate())
+	c := r.copy(0, 1, 4096, gated(gate))
 	require.Zero(t, testing.AllocsPerRun(100, func() {
 		if r.Start(&c) != nil {
 			panic("refused")
 		}
-		r.sink.Take()
+		r.sink.Take(time.Minute)
 	}))
 }
 
@@ -402,7 +419,7 @@ func TestManyHandsAtOnce(t *testing.T) {
 	for k := range 4 {
 		all.Go(func() {
 			draw := rand.New(rand.NewPCG(uint64(k), 1))
-			sink := nvlinktest.NewSink()
+			sink := fake.NewSink()
 			defer sink.Free()
 			for range 25 {
 				from := draw.IntN(3)
@@ -420,11 +437,11 @@ func TestManyHandsAtOnce(t *testing.T) {
 				if err := r.Connect(context.Background(), from, to); err != nil {
 					t.Error(err)
 				}
-				if err := r.Start(&nvlink.Copy{Dst: b, Src: a, Size: piece, Hook: sink.Hook()}); err != nil {
+				if err := r.Start(&Copy{Dst: b, Src: a, Size: piece, Hook: hook(sink)}); err != nil {
 					t.Error(err)
 				}
-				if e, ok := sink.Take(); !ok || e.Status != 0 {
-					t.Errorf("%+v", e)
+				if _, status, ok := sink.Take(time.Minute); !ok || status != 0 {
+					t.Errorf("status %d", status)
 				}
 				a.Release()
 				b.Release()
@@ -444,12 +461,12 @@ const exitsEnv = "GODWIT_TEST_EXITS"
 const realGPUs = "the GPUs of this machine"
 
 // exits exits as a C program does, with copies under way.
-func exits(o nvlink.Options, size uint64) {
-	e, err := nvlink.Open(context.Background(), o)
+func exits(o Options, size uint64) {
+	e, err := Open(context.Background(), o)
 	if err != nil {
 		panic(err)
 	}
-	var windows [2]*nvlink.Window
+	var windows [2]*Window
 	for i := range windows {
 		if windows[i], err = e.NewWindow(i, size); err != nil {
 			panic(err)
@@ -461,19 +478,19 @@ func exits(o nvlink.Options, size uint64) {
 			_ = e.Connect(context.Background(), 0, 1)
 		}
 		close(connected)
-		sink := nvlinktest.NewSink()
+		sink := fake.NewSink()
 		for {
-			if e.Start(&nvlink.Copy{Dst: windows[1], Src: windows[0], Size: size, Hook: sink.Hook()}) != nil {
+			if e.Start(&Copy{Dst: windows[1], Src: windows[0], Size: size, Hook: hook(sink)}) != nil {
 				return
 			}
-			sink.Take()
+			sink.Take(time.Minute)
 		}
 	}()
 	if rand.IntN(4) > 0 {
 		<-connected
 	}
 	time.Sleep(time.Duration(rand.IntN(3000)) * time.Microsecond)
-	nvlinktest.Exit()
+	fake.Exit()
 }
 
 // TestAProgramMayExitWithCopiesUnderWay has programs exit, on the fake or, with

@@ -1,6 +1,6 @@
 //go:build cgo
 
-package nvlink_test
+package nvlink
 
 import (
 	"bytes"
@@ -13,17 +13,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"godwit/internal/nvlink"
-	"godwit/internal/nvlink/nvlinktest"
 	"godwit/mem"
 )
 
 // TestAForkedChildIsRefused: the library's threads are not in it.
 func TestAForkedChildIsRefused(t *testing.T) {
 	t.Setenv("GODWIT_FAKE_GPUS", "2")
-	e, err := nvlink.Open(context.Background(), options(2))
+	e, err := Open(context.Background(), options(2))
 	require.NoError(t, err)
-	require.Empty(t, nvlinktest.InChild())
+	require.Empty(t, fake.InChild())
 	require.NoError(t, e.Err(), "the parent goes on")
 	require.NoError(t, e.Close())
 	require.Empty(t, fake.Violations())
@@ -37,11 +35,11 @@ func TestEveryCallFailsInTurn(t *testing.T) {
 			step = 1
 		}
 		for nth := times % 5; ; nth += step {
-			fake.Fail(nth, times, nvlinktest.Failed)
+			fake.Fail(nth, times)
 			fake.Slow(2 * time.Millisecond)
 			aLife(t)
 			calls := fake.Calls()
-			fake.Fail(0, 0, 0)
+			fake.Fail(0, 0)
 			fake.Slow(0)
 			fake.Revive(0)
 			fake.Revive(1)
@@ -57,11 +55,11 @@ func TestEveryCallFailsInTurn(t *testing.T) {
 // TestGPUsAreJoinedBothWaysOrNot, whatever CUDA answers.
 func TestGPUsAreJoinedBothWaysOrNot(t *testing.T) {
 	t.Setenv("GODWIT_FAKE_GPUS", "2")
-	defer fake.Fail(0, 0, 0)
+	defer fake.Fail(0, 0)
 	joined := 0
 	for nth, more := 1, true; more; nth++ {
-		fake.Fail(nth, 1, nvlinktest.Failed)
-		e, err := nvlink.Open(context.Background(), options(2))
+		fake.Fail(nth, 1)
+		e, err := Open(context.Background(), options(2))
 		if more = fake.Calls() >= nth; err != nil {
 			continue
 		}
@@ -69,7 +67,7 @@ func TestGPUsAreJoinedBothWaysOrNot(t *testing.T) {
 		require.Equal(t, there == nil, back == nil, "call %d: %v, %v", nth, there, back)
 		if there == nil {
 			joined++
-			fake.Fail(0, 0, 0)
+			fake.Fail(0, 0)
 			require.NoError(t, e.Connect(context.Background(), 0, 1))
 		}
 		require.NoError(t, e.Close())
@@ -80,14 +78,14 @@ func TestGPUsAreJoinedBothWaysOrNot(t *testing.T) {
 // aLife opens an engine, copies, and gives all back, as far as it gets.
 func aLife(t *testing.T) {
 	ctx := context.Background()
-	e, err := nvlink.Open(ctx, options(2))
+	e, err := Open(ctx, options(2))
 	if err != nil {
 		return
 	}
-	sink := nvlinktest.NewSink()
+	sink := fake.NewSink()
 	defer sink.Free()
 	defer func() { _ = e.Close() }()
-	var windows [2]*nvlink.Window
+	var windows [2]*Window
 	var seen [2][]byte
 	for i := range windows {
 		w, err := e.NewWindow(i, large)
@@ -100,7 +98,7 @@ func aLife(t *testing.T) {
 		if err != nil {
 			return
 		}
-		seen[i], err = nvlinktest.Map(fd, large)
+		seen[i], err = fake.Map(fd, large)
 		require.NoError(t, err)
 	}
 	if e.Connect(ctx, 0, 1) != nil {
@@ -109,17 +107,17 @@ func aLife(t *testing.T) {
 	for i := range 3 {
 		random(seen[0], uint64(i))
 		clear(seen[1])
-		c := nvlink.Copy{Dst: windows[1], Src: windows[0], Size: large / 2, Hook: sink.Hook()}
+		c := Copy{Dst: windows[1], Src: windows[0], Size: large / 2, Hook: hook(sink)}
 		if e.Start(&c) != nil {
 			return
 		}
-		end, ok := sink.Take()
+		_, status, ok := sink.Take(time.Minute)
 		require.True(t, ok, "a copy never ended")
-		if end.Status == 0 {
+		if status == 0 {
 			require.True(t, bytes.Equal(seen[0][:large/2], seen[1][:large/2]), "said to be there, and is not")
 			continue
 		}
-		require.ErrorIs(t, e.Err(), nvlink.ErrLost)
+		require.ErrorIs(t, e.Err(), errLost)
 		random(seen[1], 77) // what has failed touches nothing any more
 		want := bytes.Clone(seen[1])
 		time.Sleep(3 * time.Millisecond)
@@ -131,11 +129,11 @@ func TestALostContextRetiresTheEngine(t *testing.T) {
 	r := newRig(t, 2)
 	r.connect()
 	fake.Slow(20 * time.Millisecond)
-	gate := nvlinktest.NewGate()
+	gate := fake.NewGate()
 	for range 3 {
 		r.start(r.copy(0, 1, large))
 	}
-	r.start(r.copy(0, 1, large, gate.Gate()))
+	r.start(r.copy(0, 1, large, gated(gate)))
 	r.start(r.copy(1, 0, large))
 	fake.Lose(0)
 	failed := 0
@@ -145,14 +143,14 @@ func TestALostContextRetiresTheEngine(t *testing.T) {
 		}
 	}
 	require.GreaterOrEqual(t, failed, 4)
-	require.ErrorIs(t, r.Err(), nvlink.ErrLost)
+	require.ErrorIs(t, r.Err(), errLost)
 	require.Equal(t, mem.DeviceNotAvailable, mem.StatusOf(r.Err()))
-	require.ErrorIs(t, r.Connected(0, 1), nvlink.ErrLost)
+	require.ErrorIs(t, r.Connected(0, 1), errLost)
 	c := r.copy(0, 1, large)
-	require.ErrorIs(t, r.Start(&c), nvlink.ErrLost)
+	require.ErrorIs(t, r.Start(&c), errLost)
 	_, err := r.NewWindow(0, large)
-	require.ErrorIs(t, err, nvlink.ErrLost)
-	require.ErrorIs(t, r.Connect(context.Background(), 0, 1), nvlink.ErrLost)
+	require.ErrorIs(t, err, errLost)
+	require.ErrorIs(t, r.Connect(context.Background(), 0, 1), errLost)
 	random(r.bytes[1], 9) // the memory is still there
 }
 
@@ -162,24 +160,24 @@ func TestOneCallThatFailsRetiresTheEngine(t *testing.T) {
 	r := newRig(t, 2)
 	r.connect()
 	fake.Slow(200 * time.Millisecond) // a piece takes 25 ms
-	gate := nvlinktest.NewGate()
+	gate := fake.NewGate()
 	r.start(r.copy(0, 1, large)) // of which two pieces are given
 	r.start(r.copy(1, 0, large))
-	r.start(r.copy(0, 1, large, gate.Gate()))
+	r.start(r.copy(0, 1, large, gated(gate)))
 	time.Sleep(2 * time.Millisecond)
-	fake.Fail(1, 1, nvlinktest.Failed)
+	fake.Fail(1, 1)
 	for range 3 {
-		require.Equal(t, int32(nvlinktest.Failed), r.end().Status)
+		require.Equal(t, int32(719), r.end().Status)
 	}
 	random(r.bytes[1], 5)
 	want := bytes.Clone(r.bytes[1])
 	time.Sleep(60 * time.Millisecond)
 	require.True(t, bytes.Equal(want, r.bytes[1]), "a copy that had failed went on")
-	require.ErrorIs(t, r.Err(), nvlink.ErrLost)
+	require.ErrorIs(t, r.Err(), errLost)
 	_, err := r.NewWindow(0, large)
-	require.ErrorIs(t, err, nvlink.ErrLost)
+	require.ErrorIs(t, err, errLost)
 	c := r.copy(0, 1, large)
-	require.ErrorIs(t, r.Start(&c), nvlink.ErrLost)
+	require.ErrorIs(t, r.Start(&c), errLost)
 }
 
 func TestWhoIsToldOfAFailureCanAskWhetherAllIsLost(t *testing.T) {
@@ -189,7 +187,7 @@ func TestWhoIsToldOfAFailureCanAskWhetherAllIsLost(t *testing.T) {
 	fake.Lose(1)
 	r.start(r.copy(0, 1, large))
 	require.NotZero(t, r.end().Status)
-	require.ErrorIs(t, r.Err(), nvlink.ErrLost)
+	require.ErrorIs(t, r.Err(), errLost)
 }
 
 func TestOutOfMemoryIsNoLoss(t *testing.T) {
@@ -198,9 +196,9 @@ func TestOutOfMemoryIsNoLoss(t *testing.T) {
 	defer fake.Capacity(1 << 40)
 	_, err := r.NewWindow(0, 2*large)
 	require.ErrorIs(t, err, mem.ErrNoMemory)
-	fake.Fail(1, 1000, nvlinktest.OutOfMemory)
+	fake.RunOut(1, 1000)
 	require.ErrorIs(t, r.Connect(context.Background(), 0, 1), mem.ErrNoMemory)
-	fake.Fail(0, 0, 0)
+	fake.Fail(0, 0)
 	r.connect()
 	r.start(r.copy(0, 1, large))
 	require.Zero(t, r.end().Status)
@@ -210,16 +208,16 @@ func TestWhatIsMissingIsNamed(t *testing.T) {
 	ctx := context.Background()
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
 	t.Setenv("GODWIT_FAKE_GPUS", "2")
-	open := func(change func(*nvlink.Options)) error {
+	open := func(change func(*Options)) error {
 		o := options(2)
 		change(&o)
-		e, err := nvlink.Open(ctx, o)
+		e, err := Open(ctx, o)
 		if err == nil {
 			err = e.Joined(0, 1)
 			_, none := e.NewWindow(1, 1)
-			if errors.Is(err, nvlink.ErrNoGPU) {
-				require.ErrorIs(t, none, nvlink.ErrNoGPU)
-				require.ErrorIs(t, e.Connect(ctx, 0, 1), nvlink.ErrNoGPU)
+			if errors.Is(err, ErrNoGPU) {
+				require.ErrorIs(t, none, ErrNoGPU)
+				require.ErrorIs(t, e.Connect(ctx, 0, 1), ErrNoGPU)
 				require.NoError(t, e.Close())
 			} else {
 				require.ErrorContains(t, e.Close(), "1 windows")
@@ -227,55 +225,48 @@ func TestWhatIsMissingIsNamed(t *testing.T) {
 		}
 		return err
 	}
-	require.ErrorIs(t, open(func(o *nvlink.Options) { o.Library = filepath.Join(t.TempDir(), "none.so") }), nvlink.ErrNoLibrary)
-	err := open(func(o *nvlink.Options) { o.Library = "libm.so.6" })
-	require.ErrorIs(t, err, nvlink.ErrOldLibrary)
+	require.ErrorIs(t, open(func(o *Options) { o.Library = filepath.Join(t.TempDir(), "none.so") }), errNoLibrary)
+	err := open(func(o *Options) { o.Library = "libm.so.6" })
+	require.ErrorIs(t, err, errOldLibrary)
 	require.ErrorContains(t, err, "cuInit")
-	err = open(func(o *nvlink.Options) { o.GPUs[1] = nvlinktest.UUID(5) })
-	require.ErrorIs(t, err, nvlink.ErrNoGPU)
+	err = open(func(o *Options) { o.GPUs[1] = fake.UUID(5) })
+	require.ErrorIs(t, err, ErrNoGPU)
 	require.ErrorContains(t, err, "GPU-06060606-0606-0606-0606-060606060606")
-	err = open(func(o *nvlink.Options) { o.Driver = "1.2.3" })
-	require.ErrorIs(t, err, nvlink.ErrDriver)
-	require.ErrorContains(t, err, "godwit devices --try")
-	require.ErrorIs(t, open(func(o *nvlink.Options) { o.GPUs = nil }), mem.ErrInvalidValue)
-	require.ErrorIs(t, open(func(o *nvlink.Options) { o.GPUs[1] = o.GPUs[0] }), mem.ErrInvalidDevice)
+	require.ErrorIs(t, open(func(o *Options) { o.GPUs = nil }), mem.ErrInvalidValue)
+	require.ErrorIs(t, open(func(o *Options) { o.GPUs[1] = o.GPUs[0] }), mem.ErrInvalidDevice)
 	for _, what := range []string{"GODWIT_FAKE_NO_ATOMICS", "GODWIT_FAKE_NO_PEER"} { // over PCIe, and not at all
 		t.Setenv(what, "1")
-		require.ErrorIs(t, open(func(*nvlink.Options) {}), nvlink.ErrNoPeer)
+		require.ErrorIs(t, open(func(*Options) {}), ErrNoPeer)
 	}
 	t.Setenv("GODWIT_FAKE_NO_EXPORT", "1")
-	require.ErrorIs(t, open(func(*nvlink.Options) {}), nvlink.ErrNoExport)
+	require.ErrorIs(t, open(func(*Options) {}), errNoExport)
 	t.Setenv("GODWIT_FAKE_GPUS", "0")
-	require.ErrorIs(t, open(func(*nvlink.Options) {}), nvlink.ErrFailed)
+	require.ErrorIs(t, open(func(*Options) {}), errFailed)
 }
 
 func TestADriverIsJudgedByTheListAndByNotes(t *testing.T) {
-	dir := t.TempDir()
-	t.Setenv("XDG_CONFIG_HOME", dir)
-	d, err := nvlink.Judge(tried)
-	require.NoError(t, err)
-	require.Contains(t, d.Tried, "512 MiB")
-	_, err = nvlink.Judge("9.9")
-	require.ErrorIs(t, err, nvlink.ErrDriver)
-	require.NoError(t, nvlink.Note(nvlink.Driver{Version: "9.9", Tried: "it crashed"}))
-	require.NoError(t, nvlink.Note(nvlink.Driver{Version: "9.8", Good: true, Tried: "all of it"}))
-	_, err = nvlink.Judge("9.9")
-	require.ErrorContains(t, err, "it crashed")
-	_, err = nvlink.Judge("9.8")
-	require.NoError(t, err)
-	require.NoError(t, nvlink.Note(nvlink.Driver{Version: "9.9", Good: true, Tried: "again"}))
-	_, err = nvlink.Judge("9.9")
-	require.NoError(t, err)
-	require.NoError(t, nvlink.Note(nvlink.Driver{Version: tried, Tried: "not on this machine"}))
-	_, err = nvlink.Judge(tried)
-	require.ErrorContains(t, err, "not on this machine")
-	path, err := nvlink.NotesPath()
-	require.NoError(t, err)
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	var path string
+	note := func(d Driver) {
+		var err error
+		path, err = Note(t.Context(), d)
+		require.NoError(t, err)
+	}
+	require.NoError(t, Judge(tried))
+	require.ErrorIs(t, Judge("9.9"), ErrDriver)
+	require.ErrorContains(t, Judge("9.9"), "godwit devices --try")
+	note(Driver{Version: "9.9", Tried: "it crashed"})
+	note(Driver{Version: "9.8", Good: true, Tried: "all of it"})
+	require.ErrorContains(t, Judge("9.9"), "it crashed")
+	require.NoError(t, Judge("9.8"))
+	note(Driver{Version: "9.9", Good: true, Tried: "again"})
+	require.NoError(t, Judge("9.9"))
+	note(Driver{Version: tried, Tried: "not on this machine"})
+	require.ErrorContains(t, Judge(tried), "not on this machine")
 	require.NoError(t, os.WriteFile(path, []byte("{"), 0o600))
-	_, err = nvlink.Judge("9.9")
-	require.ErrorIs(t, err, nvlink.ErrDriver)
-	require.ErrorContains(t, err, path)
-	require.Error(t, nvlink.Note(nvlink.Driver{Version: "9.9"}), "a file that is not ours is not overwritten")
-	_, err = nvlink.Judge(tried)
-	require.NoError(t, err, "what we know needs no notes")
+	require.ErrorIs(t, Judge("9.9"), ErrDriver)
+	require.ErrorContains(t, Judge("9.9"), path)
+	_, err := Note(t.Context(), Driver{Version: "9.9"})
+	require.Error(t, err, "a file that is not ours is not overwritten")
+	require.NoError(t, Judge(tried), "what we know needs no notes")
 }

@@ -1,6 +1,6 @@
 //go:build cgo
 
-package nvlink_test
+package nvlink
 
 import (
 	"context"
@@ -15,7 +15,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"godwit/internal/nvlink"
 	"godwit/internal/nvlink/nvlinktest"
 )
 
@@ -32,7 +31,7 @@ func TestOnRealGPUs(t *testing.T) {
 }
 
 // installed are the GPUs of this machine.
-func installed() (gpus []nvlink.UUID) {
+func installed() (gpus []UUID) {
 	out, err := exec.Command("nvidia-smi", "-L").Output()
 	if err != nil {
 		panic(err)
@@ -42,20 +41,20 @@ func installed() (gpus []nvlink.UUID) {
 		if err != nil {
 			panic(err)
 		}
-		gpus = append(gpus, nvlink.UUID(b))
+		gpus = append(gpus, UUID(b))
 	}
 	return gpus
 }
 
-func onGPUs(t *testing.T, gpus []nvlink.UUID, piece uint64) {
+func onGPUs(t *testing.T, gpus []UUID, piece uint64) {
 	ctx := context.Background()
 	start := time.Now()
-	e, err := nvlink.Open(ctx, nvlink.Options{GPUs: gpus, Driver: tried, Piece: piece})
+	e, err := Open(ctx, Options{GPUs: gpus, Piece: piece})
 	require.NoError(t, err)
 	opened := time.Since(start)
 	defer func() { require.NoError(t, e.Close()) }()
 	const size = 256 << 20
-	var windows []*nvlink.Window
+	var windows []*Window
 	for i := range gpus {
 		w, err := e.NewWindow(i, size)
 		require.NoError(t, err)
@@ -65,7 +64,7 @@ func onGPUs(t *testing.T, gpus []nvlink.UUID, piece uint64) {
 	start = time.Now()
 	require.NoError(t, e.Connect(ctx, 0, 1))
 	t.Logf("opened in %v, connected in %v", opened, time.Since(start))
-	r := &rig{Engine: e, t: t, sink: nvlinktest.NewSink(), windows: windows}
+	r := &rig{Engine: e, t: t, sink: new(nvlinktest.Fake).NewSink(), windows: windows}
 	defer r.sink.Free()
 	for _, n := range []uint64{4 << 10, 64 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20, 256 << 20} {
 		runs := 200
@@ -86,10 +85,10 @@ func onGPUs(t *testing.T, gpus []nvlink.UUID, piece uint64) {
 			r.end()
 			r.end()
 			both = append(both, time.Since(at))
-			d, err := e.Time([]nvlink.Copy{one})
+			d, err := e.Time([]Copy{one})
 			require.NoError(t, err)
 			cudas = append(cudas, d)
-			d, err = e.Time([]nvlink.Copy{half, other})
+			d, err = e.Time([]Copy{half, other})
 			require.NoError(t, err)
 			bothCUDA = append(bothCUDA, d)
 		}

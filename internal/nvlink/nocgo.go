@@ -12,5 +12,5 @@ type Engine struct{}
 // Window is memory of a GPU: there is none.
 type Window struct{}
 
-// Open always fails with ErrNoCgo.
-func Open(context.Context, Options) (*Engine, error) { return nil, ErrNoCgo }
+// Open always fails with errNoCgo.
+func Open(context.Context, Options) (*Engine, error) { return nil, errNoCgo }

@@ -17,8 +17,6 @@ func (u UUID) String() string {
 // Options say what an engine is for; zero values are defaults.
 type Options struct {
 	GPUs    []UUID // its GPUs: windows and copies name them by their index here
-	Driver  string // the driver's version, as the vendor's OpenCL has it, to be judged
-	Trial   bool   // do not judge it: this is a trial
 	Library string // a file name or path; libcuda.so.1
 	// OnThread is a C function, void (*)(void), that the pilot calls first.
 	OnThread uintptr

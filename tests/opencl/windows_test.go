@@ -53,8 +53,8 @@ func handAroundFailing(t *testing.T, fake *nvlinktest.Fake, nth, times int, kind
 	defer cancel()
 	defer fake.Revive(1)
 	defer fake.Revive(0)
-	defer fake.Fail(0, 0, 0)
-	fake.Fail(nth, times, nvlinktest.Failed)
+	defer fake.Fail(0, 0)
+	fake.Fail(nth, times)
 	devs, err := linkedHouse("", kind)(nil)
 	require.NoError(t, err)
 	c, err := runtime.NewContext(runtime.Options{Devices: devs, OwnDevices: true})
@@ -100,7 +100,7 @@ func handAroundFailing(t *testing.T, fake *nvlinktest.Fake, nth, times int, kind
 	}
 	require.NoError(t, b.Release())
 	calls := fake.Calls()
-	fake.Fail(0, 0, 0)
+	fake.Fail(0, 0)
 	require.NoError(t, c.Check())
 	require.NoError(t, c.Close(ctx))
 	return calls >= nth

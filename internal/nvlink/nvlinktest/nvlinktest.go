@@ -27,18 +27,10 @@ import (
 	"syscall"
 	"time"
 	"unsafe"
-
-	"godwit/internal/nvlink"
 )
 
 //go:embed testdata/fake.c
 var source []byte
-
-// Results of CUDA's for Fail.
-const (
-	OutOfMemory = 2
-	Failed      = 719
-)
 
 // Fake is the library, loaded.
 type Fake struct {
@@ -46,31 +38,37 @@ type Fake struct {
 	handle  unsafe.Pointer
 }
 
-// Build builds the library in a folder and loads it.
-func Build(dir string) (*Fake, error) {
-	from, to := filepath.Join(dir, "fake.c"), filepath.Join(dir, "libcuda-fake.so")
+// Open loads the library at path, or builds it in the folder at path first.
+func Open(path string) (*Fake, error) {
+	if at, err := os.Stat(path); err == nil && at.IsDir() {
+		from := filepath.Join(path, "fake.c")
+		path = filepath.Join(path, "libcuda-fake.so")
+		if err := compile(from, source, path, "-lpthread"); err != nil {
+			return nil, err
+		}
+	}
+	name := C.CString(path)
+	defer C.free(unsafe.Pointer(name))
+	f := &Fake{path, C.dlopen(name, C.RTLD_NOW|C.RTLD_LOCAL)}
+	if f.handle == nil {
+		return nil, fmt.Errorf("%s: %s", path, C.GoString(C.dlerror()))
+	}
+	return f, nil
+}
+
+// compile makes a library of source, which it writes to a file.
+func compile(from string, source []byte, to string, libraries ...string) error {
 	if err := os.WriteFile(from, source, 0o600); err != nil {
-		return nil, err
+		return err
 	}
 	cc := os.Getenv("CC")
 	if cc == "" {
 		cc = "cc"
 	}
-	if out, err := exec.Command(cc, "-O1", "-g", "-shared", "-fPIC", "-o", to, from, "-lpthread").CombinedOutput(); err != nil { //nolint:gosec,noctx // the compiler of cgo
-		return nil, fmt.Errorf("%w: %s", err, out)
+	if out, err := exec.Command(cc, append([]string{"-O1", "-g", "-shared", "-fPIC", "-o", to, from}, libraries...)...).CombinedOutput(); err != nil { //nolint:gosec,noctx // the compiler of cgo
+		return fmt.Errorf("%w: %s", err, out)
 	}
-	return Load(to)
-}
-
-// Load loads a library that Build has built.
-func Load(library string) (*Fake, error) {
-	name := C.CString(library)
-	defer C.free(unsafe.Pointer(name))
-	f := &Fake{library, C.dlopen(name, C.RTLD_NOW|C.RTLD_LOCAL)}
-	if f.handle == nil {
-		return nil, fmt.Errorf("%s: %s", library, C.GoString(C.dlerror()))
-	}
-	return f, nil
+	return nil
 }
 
 func (f *Fake) call(name string, args ...int64) int64 {
@@ -84,18 +82,21 @@ func (f *Fake) call(name string, args ...int64) int64 {
 }
 
 // UUID is the name of a GPU.
-func UUID(gpu int) (u nvlink.UUID) {
+func (*Fake) UUID(gpu int) (u [16]byte) {
 	for i := range u {
 		u[i] = byte(gpu + 1)
 	}
 	return u
 }
 
-// Fail has so many calls, from the nth from now on, fail with a CUresult; 0 times is none. With
-// more than two that are Failed all contexts die, as if Lose had been called.
-func (f *Fake) Fail(nth, times, code int) { f.call("fake_fail", int64(nth), int64(times), int64(code)) }
+// Fail has so many calls, from the nth from now on, fail with CUDA_ERROR_LAUNCH_FAILED, 719; 0 times is none. With
+// more than two all contexts die, as if Lose had been called.
+func (f *Fake) Fail(nth, times int) { f.call("fake_fail", int64(nth), int64(times), 719) }
 
-// Calls is how many calls there were since Fail.
+// RunOut is Fail with CUDA_ERROR_OUT_OF_MEMORY, of which no context dies.
+func (f *Fake) RunOut(nth, times int) { f.call("fake_fail", int64(nth), int64(times), 2) }
+
+// Calls is how many calls there were since Fail or RunOut.
 func (f *Fake) Calls() int { return int(f.call("fake_calls")) }
 
 // Slow has each MiB of a copy take so long.
@@ -110,8 +111,8 @@ func (f *Fake) Late(d time.Duration) { f.call("fake_late", int64(d)) }
 // Peak is the most memory that a GPU had in use since Capacity, in bytes.
 func (f *Fake) Peak() int64 { return f.call("fake_peak") }
 
-// InChild forks, and says what the child found: "" where package nvlink refused it.
-func InChild() string {
+// InChild forks, and says what the child found: "" where package nvlink, which the program must have, refused it.
+func (*Fake) InChild() string {
 	switch status := C.gw_test_in_child(); status {
 	case 0:
 		return ""
@@ -140,17 +141,15 @@ func (f *Fake) Forbid(on bool) {
 }
 
 // Exit ends the process as a C program ends, with all its handlers of exit.
-func Exit() { C.exit(0) }
-
-// Live is what there is.
-type Live struct{ Memories, Mappings, Contexts, Streams, Events int64 }
+func (*Fake) Exit() { C.exit(0) }
 
 // Live returns what there is.
-func (f *Fake) Live() (l Live) {
-	out := (*Live)(C.malloc(C.size_t(unsafe.Sizeof(l))))
-	defer C.free(unsafe.Pointer(out))
-	f.call("fake_live", int64(uintptr(unsafe.Pointer(out))))
-	return *out
+func (f *Fake) Live() (l struct{ Memories, Mappings, Contexts, Streams, Events int64 }) {
+	out := C.malloc(C.size_t(unsafe.Sizeof(l)))
+	defer C.free(out)
+	f.call("fake_live", int64(uintptr(out)))
+	copy(unsafe.Slice((*byte)(unsafe.Pointer(&l)), unsafe.Sizeof(l)), unsafe.Slice((*byte)(out), unsafe.Sizeof(l)))
+	return l
 }
 
 // Violations are what was forbidden and happened since the last call, a line each.
@@ -162,7 +161,7 @@ func (f *Fake) Violations() string {
 }
 
 // Map maps a window's descriptor, as an import does, and closes it.
-func Map(fd int, size uint64) ([]byte, error) {
+func (*Fake) Map(fd int, size uint64) ([]byte, error) {
 	defer func() { _ = syscall.Close(fd) }()
 	return syscall.Mmap(fd, 0, int(size), syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
 }
@@ -171,30 +170,18 @@ func Map(fd int, size uint64) ([]byte, error) {
 type Sink struct{ c *C.gw_test_sink }
 
 // NewSink makes a sink.
-func NewSink() *Sink { return &Sink{C.gw_test_sink_new()} }
+func (*Fake) NewSink() *Sink { return &Sink{C.gw_test_sink_new()} }
 
-// Hook is what a copy tells.
-func (s *Sink) Hook() nvlink.Hook {
-	return nvlink.Hook{Func: uintptr(C.gw_test_ended), Arg: uintptr(unsafe.Pointer(s.c))}
+// Hook is what a copy tells: a function, and its argument.
+func (s *Sink) Hook() (f, arg uintptr) {
+	return uintptr(C.gw_test_ended), uintptr(unsafe.Pointer(s.c))
 }
 
-// Ended is the end of a copy.
-type Ended struct {
-	ID     uint64
-	Status int32
-	_      int32
-}
-
-// Take waits for the oldest end that nobody has taken; ok is false where none comes within a minute.
-func (s *Sink) Take() (e Ended, ok bool) {
-	ok = C.gw_test_take(s.c, (*C.gw_ended)(unsafe.Pointer(&e)), C.int64_t(time.Minute)) != 0
-	return e, ok
-}
-
-// None reports whether no end comes for d.
-func (s *Sink) None(d time.Duration) bool {
-	var e Ended
-	return C.gw_test_take(s.c, (*C.gw_ended)(unsafe.Pointer(&e)), C.int64_t(d)) == 0
+// Take waits for the oldest end that nobody has taken, of the copy id; ok is false where none comes for patience.
+func (s *Sink) Take(patience time.Duration) (id uint64, status int32, ok bool) {
+	var e C.gw_ended
+	ok = C.gw_test_take(s.c, &e, C.int64_t(patience)) != 0
+	return uint64(e.id), int32(e.status), ok
 }
 
 // Free gives the sink's memory back.
@@ -204,11 +191,11 @@ func (s *Sink) Free() { C.gw_test_sink_free(s.c) }
 type Gate struct{ status *int32 }
 
 // NewGate makes a gate that is closed.
-func NewGate() *Gate { return &Gate{(*int32)(C.calloc(1, 8))} }
+func (*Fake) NewGate() *Gate { return &Gate{(*int32)(C.calloc(1, 8))} }
 
-// Gate is what a copy waits for.
-func (g *Gate) Gate() nvlink.Gate {
-	return nvlink.Gate{Poll: uintptr(C.gw_test_poll), Arg: uintptr(unsafe.Pointer(g.status))}
+// Poll is what a copy asks: a function, and its argument.
+func (g *Gate) Poll() (f, arg uintptr) {
+	return uintptr(C.gw_test_poll), uintptr(unsafe.Pointer(g.status))
 }
 
 // Set opens the gate, with 1, or fails it.

@@ -51,10 +51,7 @@ func tryDriver(ctx context.Context, out io.Writer, most uint64) error {
 			}
 		}
 	}
-	if err := nvlink.Note(d); err != nil {
-		return err
-	}
-	path, err := nvlink.NotesPath()
+	path, err := nvlink.Note(ctx, d)
 	if err != nil {
 		return err
 	}

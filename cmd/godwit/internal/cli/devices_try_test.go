@@ -20,10 +20,9 @@ func linked(t *testing.T, driver string) []string {
 	if found, err := opencl.Discover(); err != nil || len(found) == 0 {
 		t.Skip("no OpenCL device here: ", err)
 	}
-	dir := t.TempDir()
-	fake, err := nvlinktest.Build(dir)
+	fake, err := nvlinktest.Open(t.TempDir())
 	require.NoError(t, err)
-	return append(fake.Env(nvlinktest.Shim(t, dir)), "GODWIT_SHIM_DRIVER="+driver)
+	return append(fake.Env(t), "GODWIT_SHIM_DRIVER="+driver)
 }
 
 // runGodwit runs the program and returns what it says, and its exit code.
