@@ -4,6 +4,7 @@ package opencl
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"godwit/devices"
@@ -32,7 +33,7 @@ import (
 // batch that still waits for something would hold all that comes after it on the main track, so
 // it takes a side track; where none is free, or no staging for as long as that takes, it is held
 // until its waits are reached. A batch of several destinations takes side tracks too: the slowest
-// holds up its reads. Tracks are made by a goroutine when a batch first needs them.
+// holds up its reads. Tracks are made for the first batch between two devices.
 //
 // Everything in a track ends without help from outside, so nothing can stand still.
 type batch struct {
@@ -64,13 +65,15 @@ type route struct {
 	main track
 	free []track // side tracks
 	all  []track
-	err  error // why there are none
 }
 
 type routeKey struct {
 	from, to *Device
 	timing   bool // the queues keep times
 }
+
+// to is what batches from q to o need.
+func (q *Queue) to(o *Queue) routeKey { return routeKey{q.dev, o.dev, q.timing} }
 
 // sideTracks is how many batches between two devices may be beside the main track at a
 // time. Gated ones leave one for those of several destinations.
@@ -87,18 +90,23 @@ func (q *Queue) Joins(o devices.Queue) bool {
 // SubmitBatch implements devices.Batcher.
 func (q *Queue) SubmitBatch(b devices.Batch, to []devices.Queue, waits []mem.Wait, points []mem.Point) error {
 	h := q.dev.host
-	h.mu.Lock()
-	defer h.mu.Unlock()
 	for _, o := range to {
 		x, ok := o.(*Queue)
 		if !ok || x.dev.host != h || len(points) != len(to) {
 			return fmt.Errorf("queue %s: a batch of %d points to queues of another platform: %w", q.line.Name(), len(points), mem.ErrInvalidQueue)
 		}
-		if x.closing {
-			return x.errClosed()
-		}
 		if err := x.dev.usable(); err != nil {
 			return err
+		}
+		if err := h.needRoute(q.to(x)); err != nil {
+			return err
+		}
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, o := range to {
+		if x := o.(*Queue); x.closing {
+			return x.errClosed()
 		}
 	}
 	x := h.takeBatchLocked(b, q, to, waits)
@@ -198,14 +206,11 @@ func (h *host) takeTracksLocked(x *batch, gated bool) bool {
 		keep = 1
 	}
 	for _, r := range x.ends {
-		w := h.routeLocked(routeKey{x.from.dev, r.q.dev, x.from.timing})
+		w := h.routes[x.from.to(r.q)]
 		switch {
-		case w == nil, side && w.err == nil && len(w.free) <= keep:
+		case side && len(w.free) <= keep:
 			h.giveTracksLocked(x)
 			return false
-		case w.err != nil:
-			x.refused = w.err
-			return true
 		case side:
 			x.side, x.tracks, w.free = true, append(x.tracks, w.free[len(w.free)-1]), w.free[:len(w.free)-1]
 		default:
@@ -226,62 +231,43 @@ func (h *host) giveTracksLocked(x *batch) {
 	x.tracks, x.side = x.tracks[:0], false
 }
 
-// routeLocked finds the tracks between two devices, or has them made and returns nil.
-func (h *host) routeLocked(k routeKey) *route {
-	w, ok := h.routes[k]
-	if !ok {
-		h.routes[k] = nil
-		h.moving.Go(func() {
-			w := h.newRoute(k)
-			h.mu.Lock()
-			defer h.mu.Unlock()
-			h.routes[k] = w
-			h.ended.Broadcast()
-			h.resumeLocked(func(*batch) bool { return true })
-		})
+// needRoute makes the tracks between two devices where there are none.
+func (h *host) needRoute(k routeKey) error {
+	h.routing.Lock()
+	defer h.routing.Unlock()
+	h.mu.Lock()
+	w := h.routes[k]
+	h.mu.Unlock()
+	if w != nil {
+		return nil
 	}
-	return w
-}
-
-func (h *host) newRoute(k routeKey) *route {
-	w := new(route)
-	for range 1 + sideTracks {
+	w = new(route)
+	var err error
+	for i := 0; i <= sideTracks && err == nil; i++ {
 		t := track{of: w}
-		if t.read, w.err = h.context.NewQueue(k.from.found.device, false, k.timing); w.err == nil {
-			if t.write, w.err = h.context.NewQueue(k.to.found.device, false, k.timing); w.err != nil {
+		if t.read, err = h.context.NewQueue(k.from.found.device, false, k.timing); err == nil {
+			if t.write, err = h.context.NewQueue(k.to.found.device, false, k.timing); err != nil {
 				t.read.Release()
 			}
 		}
-		if w.err != nil {
-			w.err = fmt.Errorf("command queues from device %s to %s: %w: %w", k.from.name, k.to.name, w.err, mem.ErrNoResources)
-			break
+		if err == nil {
+			w.all = append(w.all, t)
 		}
-		w.all = append(w.all, t)
 	}
-	if w.err == nil {
-		w.main, w.free = w.all[0], slices.Clone(w.all[1:])
+	if err != nil {
+		w.release()
+		return fmt.Errorf("command queues from device %s to %s: %w: %w", k.from.name, k.to.name, err, mem.ErrNoResources)
 	}
-	return w
+	w.main, w.free = w.all[0], slices.Clone(w.all[1:])
+	h.mu.Lock()
+	h.routes[k] = w
+	h.mu.Unlock()
+	return nil
 }
 
-// dropRoutes gives up the tracks from and to d. No queue of d is open, and batches of the
-// other devices with d have ended.
-func (h *host) dropRoutes(d *Device) {
-	var gone []track
-	h.mu.Lock()
-	for k, w := range h.routes {
-		if k.from != d && k.to != d {
-			continue
-		}
-		for w == nil { // being made
-			h.ended.Wait()
-			w = h.routes[k]
-		}
-		gone = append(gone, w.all...)
-		delete(h.routes, k)
-	}
-	h.mu.Unlock()
-	for _, t := range gone {
+// release gives the queues up, in which nothing is left.
+func (w *route) release() {
+	for _, t := range w.all {
 		for _, q := range []ocl.Queue{t.read, t.write} {
 			q.Finish() // a lost device has nothing left to finish
 			q.Release()
@@ -289,12 +275,27 @@ func (h *host) dropRoutes(d *Device) {
 	}
 }
 
+// dropRoutes gives up the tracks from and to d. No queue of d is open, and batches of the
+// other devices with d have ended.
+func (h *host) dropRoutes(d *Device) {
+	var gone []*route
+	h.mu.Lock()
+	maps.DeleteFunc(h.routes, func(k routeKey, w *route) bool {
+		if k.from != d && k.to != d {
+			return false
+		}
+		gone = append(gone, w)
+		return true
+	})
+	h.mu.Unlock()
+	for _, w := range gone {
+		w.release()
+	}
+}
+
 // enqueue gives a batch to OpenCL, behind events. It fails where no leg was enqueued; of one
 // that was refused later, refused says why. It is called without locks.
 func (x *batch) enqueue(h *host, behind []ocl.Event) error {
-	if x.refused != nil {
-		return x.refused
-	}
 	if err := x.encode(h); err != nil {
 		return err
 	}

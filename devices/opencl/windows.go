@@ -101,50 +101,43 @@ func (f *fabric) close() {
 	}
 }
 
-// linked finds another device that may have a link to d.
-func (d *Device) linked(other devices.Device) (o *Device, err error) {
+// link finds the engine between d and another device, which open has opened where it is not nil, and their indices.
+func (d *Device) link(other devices.Device, open func(*fabric) error) (e *nvlink.Engine, own, its int, err error) {
+	h, f := d.host, &d.host.fabric
 	o, ok := other.(*Device)
 	switch {
-	case !ok || o.host != d.host || o.id == d.id:
-		return nil, fmt.Errorf("device %s has no link to %s: %w", d.name, other.Info().Name, mem.ErrInvalidOperation)
-	case !d.host.quirks.windows:
-		return nil, fmt.Errorf("device %s: %s: %w", d.name, noWindows, mem.ErrInvalidOperation)
+	case !ok || o.host != h || o.id == d.id:
+		err = fmt.Errorf("no link to %s: %w", other.Info().Name, mem.ErrInvalidOperation)
+	case !h.quirks.windows:
+		err = fmt.Errorf("%s: %w", noWindows, mem.ErrInvalidOperation)
 	case !d.store.carve || !o.store.carve:
-		return nil, fmt.Errorf("device %s: windows take blocks that are carved (carve=on): %w", d.name, mem.ErrInvalidOperation)
+		err = fmt.Errorf("windows take blocks that are carved (carve=on): %w", mem.ErrInvalidOperation)
+	default:
+		if err = errors.Join(d.usable(), o.usable()); err == nil && open != nil {
+			err = open(f)
+		}
 	}
-	if err = d.usable(); err == nil {
-		err = o.usable()
+	if err == nil {
+		e, own = f.of(d)
+		_, its = f.of(o)
+		switch {
+		case e == nil:
+			err = fmt.Errorf("no windows yet: %w", mem.ErrInvalidOperation)
+		case own < 0 || its < 0:
+			_, one := uuidOf(d.id)
+			_, two := uuidOf(o.id)
+			err = fmt.Errorf("CUDA does not know it, or %s: %w", o.name, errors.Join(one, two, mem.ErrInvalidOperation))
+		}
 	}
-	return o, err
-}
-
-// link finds the engine between d and another device, and their indices.
-func (d *Device) link(other devices.Device) (e *nvlink.Engine, own, its int, err error) {
-	o, err := d.linked(other)
 	if err != nil {
-		return nil, 0, 0, err
-	}
-	e, own = d.host.fabric.of(d)
-	_, its = d.host.fabric.of(o)
-	switch {
-	case e == nil:
-		err = fmt.Errorf("device %s has no windows yet: %w", d.name, mem.ErrInvalidOperation)
-	case own < 0 || its < 0:
-		err = fmt.Errorf("device %s: CUDA does not know it, or %s: %w", d.name, o.name, mem.ErrInvalidOperation)
+		err = fmt.Errorf("device %s: %w", d.name, err)
 	}
 	return e, own, its, err
 }
 
 // Windows implements devices.Windowed.
 func (d *Device) Windows(ctx context.Context, other devices.Device) error {
-	o, err := d.linked(other)
-	if err != nil {
-		return err
-	}
-	if err := d.host.fabric.open(ctx, d.host); err != nil {
-		return fmt.Errorf("device %s: %w", d.name, err)
-	}
-	e, own, its, err := d.link(other)
+	e, own, its, err := d.link(other, func(f *fabric) error { return f.open(ctx, d.host) })
 	if err != nil {
 		return err
 	}
@@ -152,19 +145,13 @@ func (d *Device) Windows(ctx context.Context, other devices.Device) error {
 		return fmt.Errorf("device %s: %w", d.name, err)
 	}
 	d.store.useWindows(e, own)
-	o.store.useWindows(e, its)
+	other.(*Device).store.useWindows(e, its)
 	return nil
-}
-
-// InWindow implements devices.Windowed.
-func (d *Device) InWindow(b mem.Block) bool {
-	w, _, err := d.store.window(b.Addr)
-	return err == nil && w != nil
 }
 
 // Connect implements devices.Windowed.
 func (d *Device) Connect(ctx context.Context, other devices.Device) error {
-	e, own, its, err := d.link(other)
+	e, own, its, err := d.link(other, nil)
 	if err == nil {
 		err = e.Connect(ctx, own, its)
 	}
@@ -173,11 +160,17 @@ func (d *Device) Connect(ctx context.Context, other devices.Device) error {
 
 // Connected implements devices.Windowed.
 func (d *Device) Connected(other devices.Device) error {
-	e, own, its, err := d.link(other)
+	e, own, its, err := d.link(other, nil)
 	if err == nil {
 		err = e.Connected(its, own)
 	}
 	return err
+}
+
+// InWindow implements devices.Windowed.
+func (d *Device) InWindow(b mem.Block) bool {
+	w, _, err := d.store.window(b.Addr)
+	return err == nil && w != nil
 }
 
 // useWindows has slabs made in windows from now on.
