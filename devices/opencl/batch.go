@@ -367,7 +367,8 @@ func (x *batch) encode(h *host) error {
 // locate finds one end of a leg: a block, or staging, whose address is Host.
 func (h *host) locate(c *ocl.Leg, l *devices.Loc, n uint64) (m ocl.Mem, off uint64, err error) {
 	if d, ok := l.Device.(*Device); ok && d.host == h {
-		return d.locate(l.Block, l.Off, n, false)
+		at, err := d.locate(l.Block, l.Off, n, false)
+		return at.mem, at.off, err
 	}
 	if l.Device != nil || uint64(len(l.Bytes)) < n || !h.pinned.holds(addressOf(l.Bytes), n) {
 		return 0, 0, fmt.Errorf("%d bytes that are neither a block of the platform's nor page-locked by it: %w", n, mem.ErrInvalidValue)

@@ -3,7 +3,6 @@
 package opencl
 
 import (
-	"godwit/devices"
 	"godwit/devices/opencl/internal/ocl"
 	"godwit/internal/storage"
 	"godwit/mem"
@@ -48,38 +47,13 @@ func (s *store) createDirect(size uint64) (m ocl.Mem, memory uintptr) {
 	return m, memory
 }
 
-// memoryOf is the address in this process of a block's address, which resolve has
-// found; 0 where there is none.
-func (s *store) memoryOf(addr uint64) uint64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	o := &s.objects[addr>>objectShift-1]
-	if o.memory == 0 {
-		return 0
-	}
-	return uint64(o.memory) + addr&(1<<objectShift-1)
-}
-
 // inProcess is where in this process a part of a block of the device is; 0 where r cannot be done
 // here.
-func (r *record) inProcess(d *Device, l *devices.Loc, size uint64) uint64 {
-	if !d.direct || r.q.timing || r.late != nil || !d.info.SharesHost {
+func (r *record) inProcess(d *Device, at place) uint64 {
+	if r.q.timing || r.late != nil || !d.info.SharesHost {
 		return 0
 	}
-	addr, err := d.memory.Address(l.Block, l.Off, size)
-	if err != nil {
-		return 0
-	}
-	return d.store.memoryOf(addr)
-}
-
-// bypassPeer notes that r, a copy from one device to another or within one, can be done here.
-func (r *record) bypassPeer(cmd *devices.Command, from, to *Device) {
-	if src := r.inProcess(from, &cmd.Src, cmd.Size); src != 0 {
-		if r.memory = r.inProcess(to, &cmd.Dst, cmd.Size); r.memory != 0 {
-			r.source = storage.BytesAt(src, cmd.Size)
-		}
-	}
+	return at.memory
 }
 
 // copyHere copies what r, which is done in place, has to copy.

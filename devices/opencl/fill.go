@@ -38,7 +38,8 @@ func (r *record) fill(cmd *devices.Command) error {
 		if err := r.own(cmd.Dst.Device); err != nil {
 			return err
 		}
-		return r.dst(d, &cmd.Dst, cmd.Size)
+		_, err := r.dst(d, &cmd.Dst, cmd.Size)
+		return err
 	case devices.OpCopy:
 		r.cmd.Size, r.late = cmd.Size, cmd.Late
 		err := r.fillCopy(cmd, cmd.Size, cmd.Size, ocl.Copy, ocl.Read, ocl.Write)
@@ -84,24 +85,24 @@ func (r *record) own(dev devices.Device) error {
 	return nil
 }
 
-// src and dst find the cl_mem of one end.
-func (r *record) src(d *Device, l *devices.Loc, n uint64) error {
-	h, off, err := d.locate(l.Block, l.Off, n, false)
-	r.cmd.Src, r.cmd.SrcOff = h, off
-	return err
+// src and dst find where one end is.
+func (r *record) src(d *Device, l *devices.Loc, n uint64) (place, error) {
+	at, err := d.locate(l.Block, l.Off, n, false)
+	r.cmd.Src, r.cmd.SrcOff = at.mem, at.off
+	return at, err
 }
 
-func (r *record) dst(d *Device, l *devices.Loc, n uint64) error {
-	h, off, err := d.locate(l.Block, l.Off, n, false)
-	r.cmd.Dst, r.cmd.DstOff = h, off
-	return err
+func (r *record) dst(d *Device, l *devices.Loc, n uint64) (place, error) {
+	at, err := d.locate(l.Block, l.Off, n, false)
+	r.cmd.Dst, r.cmd.DstOff = at.mem, at.off
+	return at, err
 }
 
-// locate finds the cl_mem of a part of a block; see store.resolve.
-func (d *Device) locate(b mem.Block, off, n uint64, exact bool) (ocl.Mem, uint64, error) {
+// locate finds a part of a block; see store.resolve.
+func (d *Device) locate(b mem.Block, off, n uint64, exact bool) (place, error) {
 	addr, err := d.memory.Address(b, off, n)
 	if err != nil {
-		return 0, 0, err
+		return place{}, err
 	}
 	return d.store.resolve(addr, n, exact)
 }
@@ -125,9 +126,9 @@ func (r *record) fillCopy(cmd *devices.Command, srcLen, dstLen uint64, within, r
 		if err := r.hostEnd(&cmd.Dst, dstLen); err != nil {
 			return err
 		}
-		err := r.src(d, &cmd.Src, srcLen)
-		if err == nil && read == ocl.Read {
-			r.memory = r.inProcess(d, &cmd.Src, srcLen)
+		at, err := r.src(d, &cmd.Src, srcLen)
+		if read == ocl.Read {
+			r.memory = r.inProcess(d, at)
 		}
 		return err
 	case toCL && to == d:
@@ -135,10 +136,10 @@ func (r *record) fillCopy(cmd *devices.Command, srcLen, dstLen uint64, within, r
 		if err := r.hostEnd(&cmd.Src, srcLen); err != nil {
 			return err
 		}
-		err := r.dst(d, &cmd.Dst, dstLen)
+		at, err := r.dst(d, &cmd.Dst, dstLen)
 		r.pinned = d.host.pinned.holds(addressOf(r.bytes), uint64(len(r.bytes)))
-		if err == nil && write == ocl.Write {
-			r.memory = r.inProcess(d, &cmd.Dst, dstLen)
+		if write == ocl.Write {
+			r.memory = r.inProcess(d, at)
 		}
 		return err
 	case !fromCL && !toCL:
@@ -149,10 +150,12 @@ func (r *record) fillCopy(cmd *devices.Command, srcLen, dstLen uint64, within, r
 
 // fillPeer is a copy of which both ends are OpenCL devices of one platform.
 func (r *record) fillPeer(cmd *devices.Command, from, to *Device, srcLen, dstLen uint64, within ocl.Op) error {
-	if err := r.src(from, &cmd.Src, srcLen); err != nil {
+	src, err := r.src(from, &cmd.Src, srcLen)
+	if err != nil {
 		return err
 	}
-	if err := r.dst(to, &cmd.Dst, dstLen); err != nil {
+	dst, err := r.dst(to, &cmd.Dst, dstLen)
+	if err != nil {
 		return err
 	}
 	r.cmd.Op = within
@@ -172,8 +175,8 @@ func (r *record) fillPeer(cmd *devices.Command, from, to *Device, srcLen, dstLen
 	default:
 		return fmt.Errorf("device %s: copy from device %s: its memory is across a bus, and rings are for batches: %w", to.name, from.name, mem.ErrInvalidOperation)
 	}
-	if cmd.Op == devices.OpCopy {
-		r.bypassPeer(cmd, from, to)
+	if here, there := r.inProcess(from, src), r.inProcess(to, dst); cmd.Op == devices.OpCopy && here != 0 && there != 0 {
+		r.memory, r.source = there, storage.BytesAt(here, cmd.Size)
 	}
 	return nil
 }
@@ -298,10 +301,11 @@ func (r *record) fillArg(a *devices.Arg) error {
 		}
 		var m ocl.Mem
 		if !a.Block.IsZero() {
-			var err error
-			if m, _, err = r.q.dev.locate(a.Block, a.Off, a.Size, true); err != nil {
+			at, err := r.q.dev.locate(a.Block, a.Off, a.Size, true)
+			if err != nil {
 				return err
 			}
+			m = at.mem
 		}
 		r.args = ocl.AppendMem(r.args, m)
 	}

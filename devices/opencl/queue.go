@@ -202,18 +202,7 @@ func (q *Queue) Poll(p mem.Point) (started bool) {
 		return true
 	case r.state != native || r.hops:
 		return r.begun.Load()
-	case r.batch == nil && st >= 0:
-		return st == ocl.Running || st == ocl.Complete
 	}
-	r.users++ // keeps the event
-	e := r.event
-	if r.batch != nil {
-		e = r.batch.legs[0].Event
-	}
-	h.mu.Unlock()
-	st = e.Status()
-	h.mu.Lock()
-	h.doneWithLocked(r)
 	return st == ocl.Running || st == ocl.Complete
 }
 

@@ -129,7 +129,7 @@ const driverPackage = ", and a driver such as pocl-opencl-icd"
 
 // Worked around everywhere:
 //
-//   - store.go, appendSubBuffers: a sub-buffer that is released before a later one that
+//   - store.go, subBuffers: a sub-buffer that is released before a later one that
 //     shares bytes with it, once kernels have used them, crashes the library; OpenCL allows
 //     any order. The last one made is released first, of a slab whose bytes are given again
 //     while commands use them (reuse.go) also across blocks.

@@ -15,7 +15,7 @@ import (
 // Slabs whose bytes are given again while commands still use them (storage.Yielder).
 //
 // A sub-buffer is not released before a later one that shares its bytes
-// (appendSubBuffers in quirks.go). Blocks of a slab share none, until one is yielded:
+// (subBuffers in quirks.go). Blocks of a slab share none, until one is yielded:
 // then a new block may lie over its bytes, with sub-buffers that are newer. So from
 // then on the slab keeps a list of its sub-buffers in the order in which they were
 // made, and one that nobody needs any more is released when no newer one shares bytes
@@ -66,16 +66,6 @@ func (s *store) Span(p storage.Place, size uint64) (uint64, mem.Range) {
 	return uint64(o.slab.mem), mem.Range{Start: o.off, End: o.off + size}
 }
 
-// madeOne notes a new sub-buffer of a slab, if it is of one, and returns its place in
-// the order. mu is held.
-func (s *store) madeOne(sl *slab, m ocl.Mem, off, size uint64) uint64 {
-	s.made++
-	if sl != nil && sl.shared() {
-		sl.subs = append(sl.subs, sub{mem: m, made: s.made, r: mem.Range{Start: off, End: off + size}})
-	}
-	return s.made
-}
-
 // share begins the list of a slab's sub-buffers, if there is none. mu is held.
 func (s *store) share(sl *slab) {
 	if sl.shared() {
@@ -86,9 +76,6 @@ func (s *store) share(sl *slab) {
 		o := &s.objects[i]
 		if !o.live || o.slab != sl {
 			continue
-		}
-		if o.base != 0 {
-			sl.subs = append(sl.subs, sub{mem: o.base, made: o.made, r: mem.Range{Start: o.off, End: o.off + o.size}})
 		}
 		for _, p := range o.parts {
 			sl.subs = append(sl.subs, sub{mem: p.mem, made: p.made, r: mem.Range{Start: o.off + p.off, End: o.off + p.off + p.size}})

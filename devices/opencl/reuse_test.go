@@ -22,7 +22,7 @@ func TestASlabsBytesAreGivenAgainInStreamOrder(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, mem.Ready, o)
 	for _, b := range old {
-		_, _, err := d.store.resolve(b.Addr, b.Size, true)
+		_, err := d.store.resolve(b.Addr, b.Size, true)
 		require.NoError(t, err)
 	}
 	p := line.Next()
@@ -38,7 +38,7 @@ func TestASlabsBytesAreGivenAgainInStreamOrder(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, mem.Ready, o)
 	require.Contains(t, reuse.Busy, mem.Busy{Index: 0, Point: p})
-	_, _, err = d.store.resolve(b[0].Addr, b[0].Size, true)
+	_, err = d.store.resolve(b[0].Addr, b[0].Size, true)
 	require.NoError(t, err)
 	require.NoError(t, m.Check())
 	line.End(p, nil)

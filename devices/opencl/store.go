@@ -58,10 +58,9 @@ type object struct {
 	slab    *slab          // carved
 	chunk   bufalloc.Chunk // carved
 	off     uint64         // carved: bytes into the slab
-	base    ocl.Mem        // the block's own where it is whole; what transfers use; carved: 0 until first use
+	base    ocl.Mem        // whole: the block's own
 	memory  uintptr        // direct: where the bytes are
-	made    uint64         // of base, where it is a sub-buffer
-	parts   []part
+	parts   []part         // sub-buffers; carved: what transfers use is one of the whole block
 }
 
 // store implements storage.Store for a device. Lock order: Blocks' lock, mu.
@@ -179,14 +178,11 @@ func (s *store) Give(p storage.Place, _ uint64) {
 	s.giveOne(p.Key)
 }
 
-// appendSubBuffers adds o's sub-buffers in the order in which they are to be
+// subBuffers appends o's sub-buffers in the order in which they are to be
 // released: the last one made first (quirks.go).
-func (o *object) appendSubBuffers(dst []ocl.Mem) []ocl.Mem {
+func (o *object) subBuffers(dst []ocl.Mem) []ocl.Mem {
 	for i := len(o.parts) - 1; i >= 0; i-- {
 		dst = append(dst, o.parts[i].mem)
-	}
-	if o.slab != nil && o.base != 0 {
-		dst = append(dst, o.base) // made before any part
 	}
 	return dst
 }
@@ -200,7 +196,7 @@ func (s *store) giveOne(key uint64) {
 			_ = o.slab.region.Free(o.chunk) // live by construction; Check would tell
 		}
 	}
-	s.scratch = o.appendSubBuffers(s.scratch[:0])
+	s.scratch = o.subBuffers(s.scratch[:0])
 	if o.slab != nil {
 		o.slab.live--
 		if o.yielded {
@@ -217,40 +213,55 @@ func (s *store) giveOne(key uint64) {
 	s.free = append(s.free, uint32(key))
 }
 
-// resolve returns the cl_mem and the offset in it for size bytes at addr. A
-// kernel argument must have a cl_mem that starts there (exact); its offset must
-// then keep the device's alignment.
-func (s *store) resolve(addr, size uint64, exact bool) (ocl.Mem, uint64, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// at finds the object at an address, and how far into it that is; nil where there is none. mu is held.
+func (s *store) at(addr uint64) (*object, uint64, error) {
 	i, off := addr>>objectShift-1, addr&(1<<objectShift-1)
 	if i >= uint64(len(s.objects)) || !s.objects[i].live {
-		return 0, 0, fmt.Errorf("device %s: no block at %#x: %w", s.dev.name, addr, mem.ErrInvalidBuffer)
+		return nil, 0, fmt.Errorf("device %s: no block at %#x: %w", s.dev.name, addr, mem.ErrInvalidBuffer)
 	}
-	o := &s.objects[i]
-	if o.base == 0 {
-		h, st := o.slab.mem.SubBuffer(o.off, o.size)
-		if s.dev.sees(st) != 0 {
-			return 0, 0, statusError(st, "device %s: sub-buffer of %d bytes at %d of a slab", s.dev.name, o.size, o.off)
-		}
-		o.base = h
-		o.made = s.madeOne(o.slab, h, o.off, o.size)
+	return &s.objects[i], off, nil
+}
+
+// place is where OpenCL has a part of a block.
+type place struct {
+	mem    ocl.Mem
+	off    uint64
+	memory uint64 // the part's address in this process, where it has one
+}
+
+// resolve returns where size bytes at addr are. A kernel argument must have a cl_mem that starts
+// there (exact); its offset must then keep the device's alignment.
+func (s *store) resolve(addr, size uint64, exact bool) (p place, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o, off, err := s.at(addr)
+	if err != nil {
+		return p, err
 	}
-	if !exact || off == 0 && size == o.size {
-		return o.base, off, nil
+	if o.memory != 0 {
+		p.memory = uint64(o.memory) + off
 	}
-	return s.partOf(o, off, size)
+	switch {
+	case o.slab == nil && (!exact || off == 0 && size == o.size):
+		p.mem, p.off = o.base, off
+	case exact:
+		p.mem, err = s.partOf(o, off, size)
+	default:
+		p.mem, err = s.partOf(o, 0, o.size)
+		p.off = off
+	}
+	return p, err
 }
 
 // partOf returns a sub-buffer of a part of a block. mu is held.
-func (s *store) partOf(o *object, off, size uint64) (ocl.Mem, uint64, error) {
+func (s *store) partOf(o *object, off, size uint64) (ocl.Mem, error) {
 	for _, p := range o.parts {
 		if p.off == off && p.size == size {
-			return p.mem, 0, nil
+			return p.mem, nil
 		}
 	}
 	if off%s.dev.info.BaseAlign != 0 {
-		return 0, 0, fmt.Errorf("device %s: kernel argument at offset %d of its block: this device needs multiples of %d: %w",
+		return 0, fmt.Errorf("device %s: kernel argument at offset %d of its block: this device needs multiples of %d: %w",
 			s.dev.name, off, s.dev.info.BaseAlign, mem.ErrMisaligned)
 	}
 	parent, at := o.base, off
@@ -259,10 +270,14 @@ func (s *store) partOf(o *object, off, size uint64) (ocl.Mem, uint64, error) {
 	}
 	h, st := parent.SubBuffer(at, size)
 	if s.dev.sees(st) != 0 {
-		return 0, 0, statusError(st, "device %s: sub-buffer of %d bytes at %d", s.dev.name, size, at)
+		return 0, statusError(st, "device %s: sub-buffer of %d bytes at %d", s.dev.name, size, at)
 	}
-	o.parts = append(o.parts, part{off, size, h, s.madeOne(o.slab, h, at, size)})
-	return h, 0, nil
+	s.made++
+	o.parts = append(o.parts, part{off, size, h, s.made})
+	if o.slab != nil && o.slab.shared() {
+		o.slab.subs = append(o.slab.subs, sub{mem: h, made: s.made, r: mem.Range{Start: at, End: at + size}})
+	}
+	return h, nil
 }
 
 // Limits implements storage.Store.

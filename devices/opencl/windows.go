@@ -241,12 +241,9 @@ func importWindow(w *nvlink.Window, by *Device) (ocl.Mem, error) {
 func (s *store) window(addr uint64) (*nvlink.Window, uint64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	i, at := addr>>objectShift-1, addr&(1<<objectShift-1)
-	if i >= uint64(len(s.objects)) || !s.objects[i].live {
-		return nil, 0, fmt.Errorf("device %s: no block at %#x: %w", s.dev.name, addr, mem.ErrInvalidBuffer)
+	o, at, err := s.at(addr)
+	if err != nil || o.slab == nil {
+		return nil, 0, err
 	}
-	if o := &s.objects[i]; o.slab != nil {
-		return o.slab.window, o.off + at, nil
-	}
-	return nil, 0, nil
+	return o.slab.window, o.off + at, nil
 }
