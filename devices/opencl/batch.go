@@ -167,12 +167,12 @@ func (h *host) takeBatchLocked(b devices.Batch, from *Queue, to []devices.Queue,
 	return x
 }
 
-// others are the further ends of the batch that r stands for.
-func (r *record) others() []*record {
+// ends are what r stands for: the ends of its batch, or itself alone.
+func (r *record) ends() []*record {
 	if r.batch == nil || r.end != 0 {
-		return nil
+		return r.self[:]
 	}
-	return r.batch.ends[1:]
+	return r.batch.ends
 }
 
 // stagedLocked reports whether the batch that r stands for has its tracks and legs, and nothing holds

@@ -3,8 +3,6 @@
 package opencl
 
 import (
-	"slices"
-
 	"godwit/devices"
 	"godwit/devices/opencl/internal/ocl"
 	"godwit/internal/storage"
@@ -59,7 +57,7 @@ func (r *record) mayBeDeferred(cmd *devices.Command) bool {
 // waiter has transfers deferred to who waits for them.
 type waiter struct{}
 
-func (waiter) run(r *record) { r.q.defers = append(r.q.defers, r.point) }
+func (waiter) run(*record) {}
 
 // deferred reports whether r is deferred to its waiter.
 func (r *record) deferred() bool { return r.runner == runner(waiter{}) }
@@ -75,7 +73,6 @@ func (h *host) carryOut(q *Queue, p mem.Point, block bool) {
 		return
 	}
 	r.runner = nil
-	q.defers = slices.DeleteFunc(q.defers, func(x mem.Point) bool { return x == p })
 	here := r.memory != 0
 	if here && block {
 		h.waitForUnlocks(r)
@@ -95,12 +92,9 @@ func (h *host) carryOut(q *Queue, p mem.Point, block bool) {
 
 // carryOutAll has what is deferred go on without its waiters, in its order. The queue takes no more.
 func (q *Queue) carryOutAll() {
-	h := q.dev.host
-	h.mu.Lock()
-	deferred := slices.Clone(q.defers)
-	h.mu.Unlock()
-	for _, p := range deferred {
-		h.carryOut(q, p, false)
+	last := q.line.Last()
+	for p := q.line.Oldest(); !p.IsZero() && p.Seq <= last.Seq; p.Seq++ {
+		q.dev.host.carryOut(q, p, false)
 	}
 }
 

@@ -110,10 +110,9 @@ func (h *host) advanceUnlocks(r *record) *Queue {
 
 // finishAllUnlocks finishes r and the other ends of its batch, which OpenCL was not given.
 func (h *host) finishAllUnlocks(r *record, err error) {
-	for _, x := range slices.Clone(r.others()) {
+	for _, x := range slices.Clone(r.ends()) {
 		h.finishUnlocks(x, err)
 	}
-	h.finishUnlocks(r, err)
 }
 
 // cut leaves of a copy what its Late asks for, and reports whether that is
@@ -143,22 +142,18 @@ func (h *host) enqueueUnlocks(r *record) error {
 	h.mu.Unlock()
 	defer h.mu.Lock()
 	r.behindEdges()
-	r.awaitEnd()
-	for _, x := range r.others() {
-		x.awaitEnd()
+	for _, x := range r.ends() {
+		if x.tag.IsZero() {
+			x.tag = h.sink.Tag(x.index)
+		}
+		x.callbackDue = true // it may come before the call returns that gives r to OpenCL
 	}
 	err := r.give(r.tag)
-	if !r.point.IsZero() { // it was held: OpenCL knows of it only now
-		r.submits()
-		for _, x := range r.others() {
+	for _, x := range r.ends() {
+		if !x.point.IsZero() { // it was held: OpenCL knows of it only now
 			x.submits()
 		}
-	}
-	if err != nil {
-		r.callbackDue = false
-		for _, x := range r.others() {
-			x.callbackDue = false
-		}
+		x.callbackDue = x.callbackDue && err == nil
 	}
 	return err
 }
@@ -172,15 +167,6 @@ func (r *record) behindEdges() {
 			x.q.flushOnce()
 		}
 	}
-}
-
-// awaitEnd expects a callback of r. It comes before the call that gives r to OpenCL: the
-// callback may come before that returns.
-func (r *record) awaitEnd() {
-	if r.tag.IsZero() {
-		r.tag = r.host.sink.Tag(r.index)
-	}
-	r.callbackDue = true
 }
 
 // submits notes when r has been given to OpenCL, or is to a runner.

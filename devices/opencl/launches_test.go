@@ -5,6 +5,7 @@ package opencl
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -76,8 +77,8 @@ func blocked(t testing.TB, q *Queue, p mem.Point) {
 // Launches, transfers, gates and failures, on two devices and queues of both kinds, leave what a program would
 // that ran them one by one.
 func TestLaunchesAmongOthersComputeTheSame(t *testing.T) {
-	for _, quiet := range []string{"off", "on"} {
-		t.Run("quiet="+quiet, func(t *testing.T) { launchesAmongOthers(t, map[string]string{"quiet": quiet}) })
+	for _, c := range []map[string]string{{"quiet": "off"}, {"quiet": "on", "events": "callback"}, {"quiet": "on", "events": "watch"}} {
+		t.Run(fmt.Sprint(c), func(t *testing.T) { launchesAmongOthers(t, c) })
 	}
 }
 
@@ -89,8 +90,8 @@ func launchesAmongOthers(t *testing.T, params map[string]string) {
 			ok bool
 		}
 		var queues []*Queue
-		for i := range 4 {
-			q, err := devs[i%2].NewQueue(devices.QueueOptions{Name: "q", OutOfOrder: i >= 2, Profiling: rapid.Bool().Draw(rt, "profiling")})
+		for i := range 6 {
+			q, err := devs[i%2].NewQueue(devices.QueueOptions{Name: "q", OutOfOrder: i >= 4, Profiling: rapid.Bool().Draw(rt, "profiling")})
 			require.NoError(t, err)
 			queues = append(queues, q.(*Queue))
 		}
@@ -104,7 +105,7 @@ func launchesAmongOthers(t *testing.T, params map[string]string) {
 		var open []mem.Point
 		for range rapid.IntRange(1, 60).Draw(rt, "commands") {
 			i := rapid.IntRange(0, 1).Draw(rt, "device")
-			q := queues[i+2*rapid.IntRange(0, 1).Draw(rt, "queue")]
+			q := queues[i+2*rapid.IntRange(0, 2).Draw(rt, "queue")]
 			var waits []mem.Wait
 			if !last[i].p.IsZero() {
 				waits = append(waits, mem.Wait{Point: last[i].p, Kind: mem.Order})
@@ -121,6 +122,7 @@ func launchesAmongOthers(t *testing.T, params map[string]string) {
 			switch n := rapid.Uint32Range(0, 7).Draw(rt, "what"); {
 			case n < 5:
 				cmd, then = step(t, ms[i], blocks[i], n), func(c uint32) uint32 { return 3*c + n }
+				cmd.Unobserved = rapid.IntRange(0, 4).Draw(rt, "loud") > 0
 			case n == 5:
 				v := rapid.Uint32().Draw(rt, "value")
 				cmd, then = write(devs[i], blocks[i], 4*(words64-1), word(v)), func(uint32) uint32 { return v }
@@ -138,6 +140,7 @@ func launchesAmongOthers(t *testing.T, params map[string]string) {
 			p := run(t, q, cmd, waits...)
 			if waitsForIt {
 				require.NoError(t, q.Wait(context.Background(), p, devices.BlockThread))
+				require.True(t, !q.inOrder || p.Passed(), "what was before it in its queue has ended")
 			}
 			switch rapid.IntRange(0, 3).Draw(rt, "times") {
 			case 0:

@@ -33,7 +33,6 @@ type Queue struct {
 	inside  int         // protected by host.mu: calls of Submit that Close waits for
 	closing bool        // protected by host.mu
 	shut    atomic.Bool // closing, for who does not hold host.mu
-	defers  []mem.Point // protected by host.mu: transfers deferred to a Wait, see blocking.go
 	abort   error       // protected by host.mu: why nothing is given to OpenCL any more; nil until Abort
 	times   []timed     // protected by host.mu; nil without profiling
 	span    span

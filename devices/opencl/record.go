@@ -63,10 +63,11 @@ import (
 // is ended within Submit or within a waiter's call, but by the ready list: so chains do not
 // recurse, and nothing is ended under a caller's lock.
 type record struct {
-	host      *host   // immutable
-	index     int     // immutable: of host.records
-	tag       ocl.Tag // C memory; made by the first enqueue
-	gate.Gate         // what holds it: its blockers
+	host      *host      // immutable
+	index     int        // immutable: of host.records
+	self      [1]*record // immutable
+	tag       ocl.Tag    // C memory; made by the first enqueue
+	gate.Gate            // what holds it: its blockers
 	pin       runtime.Pinner
 
 	// Room, kept from one life to the next.
@@ -165,6 +166,7 @@ func (h *host) takeLocked(q *Queue, op devices.Op) *record {
 		some, room := make([]record, moreRecords), make([]byte, moreRecords*fewArgs)
 		for i := range some {
 			r := &some[i]
+			r.self[0] = r
 			r.host, r.index, r.waits, r.args = h, len(h.records), r.two[:0], room[i*fewArgs:i*fewArgs:(i+1)*fewArgs]
 			h.records = append(h.records, r)
 			h.free = append(h.free, &some[len(some)-1-i]) // the first is taken first
@@ -178,33 +180,31 @@ func (h *host) takeLocked(q *Queue, op devices.Op) *record {
 	return r
 }
 
-// acceptLocked issues r's point.
+// acceptLocked issues the point of r, or those of its batch.
 func (h *host) acceptLocked(r *record) {
-	q := r.q
-	r.point = q.line.Next()
-	q.flight.put(r)
-	q.pending++
-	if r.hops {
-		h.hopping++
-	}
-	if q.inOrder {
-		q.tail = r.point
-	}
-	for _, x := range r.others() {
-		h.acceptLocked(x)
+	for _, x := range r.ends() {
+		q := x.q
+		x.point = q.line.Next()
+		q.flight.put(x)
+		q.pending++
+		if x.hops {
+			h.hopping++
+		}
+		if q.inOrder {
+			q.tail = x.point
+		}
 	}
 }
 
 // refuseLocked takes back a record that was not accepted: held to free.
 func (h *host) refuseLocked(r *record) {
-	for _, x := range r.others() {
-		h.refuseLocked(x)
+	for _, x := range slices.Backward(r.ends()) { // the first stands for all
+		x.letGo()
+		h.dropEdgesLocked(x)
+		x.event = 0
+		x.to(ended)
+		h.recycleLocked(x)
 	}
-	r.letGo()
-	h.dropEdgesLocked(r)
-	r.event = 0
-	r.to(ended)
-	h.recycleLocked(r)
 }
 
 // resolveLocked looks at r's waits, and returns whether nothing holds it. Failures of Data
@@ -269,11 +269,14 @@ func (h *host) followLocked(r *record, w *mem.Wait) {
 
 // await has r wait for the end of a point, or notes how that ended. r has a hold.
 func (r *record) await(w *mem.Wait) {
-	r.More()
-	if done, _ := w.Point.Notify(r); done {
+	if !w.Point.Reached() {
+		r.More()
+		if done, _ := w.Point.Notify(r); !done {
+			return
+		}
 		r.Drop()
-		r.note(w)
 	}
+	r.note(w)
 }
 
 // hasEvent reports whether others can wait for r in OpenCL.
@@ -312,21 +315,20 @@ func (h *host) doneWithLocked(r *record) {
 
 // nativeLocked: held to native. OpenCL has r, and what was held by it can go on.
 func (h *host) nativeLocked(r *record) {
-	r.to(native)
-	h.releaseLocked(r)
-	for _, x := range r.others() {
-		h.nativeLocked(x)
-	}
-	if r.completed {
-		h.readyLocked(r)
-	}
-	if r.callbackDue && r.cmd.NoCallback != 0 {
-		h.moving.Go(func() { // no callback will come: somebody has to wait
-			st := r.event.Wait()
-			h.mu.Lock()
-			h.completedByCallbackLocked(r, st)
-			h.mu.Unlock()
-		})
+	for _, x := range r.ends() {
+		x.to(native)
+		h.releaseLocked(x)
+		if x.completed {
+			h.readyLocked(x)
+		}
+		if x.callbackDue && x.cmd.NoCallback != 0 {
+			h.moving.Go(func() { // no callback will come: somebody has to wait
+				st := x.event.Wait()
+				h.mu.Lock()
+				h.completedByCallbackLocked(x, st)
+				h.mu.Unlock()
+			})
+		}
 	}
 }
 
@@ -382,11 +384,7 @@ func (h *host) settleUnlocks(r *record) {
 	}
 	r.Hold(1) // this one's
 	for i := range r.waits {
-		if w := &r.waits[i]; w.Point.Reached() {
-			r.note(w)
-		} else {
-			r.await(w)
-		}
+		r.await(&r.waits[i])
 	}
 	if !r.Drop() {
 		return

@@ -17,6 +17,7 @@ import (
 	"godwit/devices"
 	"godwit/devices/opencl/internal/ocl"
 	"godwit/internal/nvlink"
+	"godwit/internal/storage"
 	"godwit/mem"
 )
 
@@ -28,14 +29,26 @@ const handovers = 2000
 func (t *Trial) Run(ctx context.Context) (LinkTrial, error) {
 	found, err := twoLinked()
 	if err != nil {
-		return nvlink.Driver{}, err
+		return LinkTrial{}, err
 	}
-	d := nvlink.Driver{Version: found[0].device.ID.Text(ocl.DriverVersion)}
+	d := LinkTrial{Version: found[0].device.ID.Text(ocl.DriverVersion)}
 	devs, err := devices.Open(ctx, "opencl", devices.Config{Params: map[string]string{"platform": strconv.Itoa(found[0].Platform), "nvlink": "try", "carve": "on", "bus": "on"}})
 	if err != nil {
 		return d, err
 	}
-	tried, err := t.on(ctx, devs)
+	var tried []string
+	for _, other := range devs[1:] {
+		p := &trialPair{ctx: ctx, dev: [2]*Device{devs[0].(*Device), other.(*Device)}}
+		if err = p.try(t, &tried); errors.Is(err, nvlink.ErrNoGPU) || errors.Is(err, nvlink.ErrNoPeer) {
+			err = nil // nothing to try
+		}
+		if err != nil {
+			break
+		}
+	}
+	if tried = slices.Compact(tried); len(tried) == 0 && err == nil {
+		err = fmt.Errorf("no two devices have a link: %w", mem.ErrInvalidOperation)
+	}
 	for _, x := range devs {
 		err = errors.Join(err, x.Close())
 	}
@@ -82,43 +95,26 @@ type trialPair struct {
 
 const addOne = `kernel void add(global uint *b, uint n) { for (size_t i = get_global_id(0); i < n; i += get_global_size(0)) b[i] += 1; }`
 
-// on tries devices one pair after the other, and returns what went well.
-func (t *Trial) on(ctx context.Context, devs []devices.Device) (tried []string, err error) {
-	for _, other := range devs[1:] {
-		p := &trialPair{ctx: ctx, dev: [2]*Device{devs[0].(*Device), other.(*Device)}}
-		done, err := t.pair(p)
-		tried = append(tried, done...)
-		switch {
-		case errors.Is(err, nvlink.ErrNoGPU) || errors.Is(err, nvlink.ErrNoPeer): // nothing to try
-		case err != nil:
-			return tried, err
-		}
-	}
-	if len(tried) == 0 {
-		return nil, fmt.Errorf("no two devices have a link: %w", mem.ErrInvalidOperation)
-	}
-	return tried, nil
-}
-
-func (t *Trial) pair(p *trialPair) (tried []string, err error) {
+// try hands over buffers of several sizes, and notes what went well.
+func (p *trialPair) try(t *Trial, tried *[]string) (err error) {
 	t.Say("opening the link between " + p.dev[0].name + " and " + p.dev[1].name)
 	if err := p.dev[0].Windows(p.ctx, p.dev[1]); err != nil {
-		return nil, err
+		return err
 	}
 	if err := p.dev[0].Connect(p.ctx, p.dev[1]); err != nil {
-		return nil, err
+		return err
 	}
 	for i, d := range p.dev {
-		m, err := d.Build(p.ctx, &devices.Program{Name: "trial", Source: addOne})
-		if err != nil {
-			return nil, err
+		var m devices.Module
+		if m, err = d.Build(p.ctx, &devices.Program{Name: "trial", Source: addOne}); err != nil {
+			return err
 		}
 		defer func() { err = errors.Join(err, m.Close()) }()
 		if p.kernel[i], err = m.Kernel("add"); err != nil {
-			return nil, err
+			return err
 		}
 		if p.queue[i], err = d.NewQueue(devices.QueueOptions{Name: d.name + ".trial", OutOfOrder: true}); err != nil {
-			return nil, err
+			return err
 		}
 		defer func() { err = errors.Join(err, p.queue[i].Close()) }()
 	}
@@ -129,29 +125,28 @@ func (t *Trial) pair(p *trialPair) (tried []string, err error) {
 		if size == 1<<20 || size == most && most < 1<<20 {
 			rounds = handovers
 		}
-		t.Say(fmt.Sprintf("%d hand-overs of %s", rounds, mem.FormatBytes(size)))
+		step := fmt.Sprintf("%d hand-overs of %s", rounds, mem.FormatBytes(size))
+		t.Say(step)
 		if err := p.handover(size, rounds); err != nil {
-			return tried, fmt.Errorf("%d hand-overs of %s: %w", rounds, mem.FormatBytes(size), err)
+			return fmt.Errorf("%s: %w", step, err)
 		}
-		tried = append(tried, fmt.Sprintf("%d hand-overs of %s", rounds, mem.FormatBytes(size)))
-		if size == most {
+		if *tried = append(*tried, step); size == most {
 			break
 		}
 	}
-	return slices.Compact(tried), nil
+	return nil
 }
 
 // handover has a buffer written by the host, and then handed to and fro, each device adding one to
 // its words, so that at the end each word is known.
 func (p *trialPair) handover(size uint64, rounds int) (err error) {
 	for i, d := range p.dev {
-		var b [1]mem.Block
-		if out, err := d.Memory().AllocAll([]mem.Request{{Size: size, Align: d.info.BaseAlign}}, b[:], nil); err != nil || out != mem.Ready {
-			return fmt.Errorf("device %s: memory for %s: %v: %w", d.name, mem.FormatBytes(size), out, errors.Join(err, mem.ErrNoMemory))
+		var b storage.Allocation
+		if b, err = storage.Allocate(d.memory, nil, size, d.info.BaseAlign); err != nil {
+			return fmt.Errorf("device %s: %w", d.name, err)
 		}
-		p.block[i] = b[0]
-		defer func() { err = errors.Join(err, d.Memory().FreeAfter(b[0], nil)) }() // what uses it has ended
-		if !d.InWindow(b[0]) {
+		defer func() { err = errors.Join(err, b.Free()) }() // what uses it has ended
+		if p.block[i] = b.Block; !d.InWindow(b.Block) {
 			return fmt.Errorf("device %s: %s do not lie in a window: %w", d.name, mem.FormatBytes(size), mem.ErrInvalidOperation)
 		}
 	}

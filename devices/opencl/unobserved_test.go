@@ -5,13 +5,11 @@ package opencl
 import (
 	"context"
 	"encoding/binary"
-	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"godwit/devices"
 	"godwit/devices/opencl/internal/ocl"
@@ -283,97 +281,6 @@ func TestArgumentsAreThoseOfEachLaunch(t *testing.T) {
 			p := run(t, q, step(t, m, c[0], 1))
 			require.Equal(t, 3*i+1, contentOf(t, d, q, c[0], mem.Wait{Point: p, Kind: mem.Data}))
 			require.NoError(t, d.Memory().FreeAfter(c[0], []mem.Point{p}))
-		}
-	})
-}
-
-// TestUnobservedLaunchesInQueuesEqualAModel runs commands drawn at random on two in-order queues,
-// quiet or not, with waits for the last use of each block, and compares every read.
-func TestUnobservedLaunchesInQueuesEqualAModel(t *testing.T) {
-	unobserved(t, func(t *testing.T, d *Device, m devices.Module) {
-		qs := []*Queue{openQueue(t, d, devices.QueueOptions{Name: "q0"}), openQueue(t, d, devices.QueueOptions{Name: "q1"})}
-		blocks := []mem.Block{zeroed(t, d, qs[0]), zeroed(t, d, qs[0]), zeroed(t, d, qs[1])}
-		model, last := make([]uint32, len(blocks)), make([]mem.Point, len(blocks))
-		type check struct {
-			p    mem.Point
-			got  []byte
-			want uint32
-		}
-		var checks []check
-		tb := t
-		rapid.Check(t, func(t *rapid.T) {
-			for range rapid.IntRange(1, 60).Draw(t, "commands") {
-				q := rapid.SampledFrom(qs).Draw(t, "queue")
-				i := rapid.IntRange(0, len(blocks)-1).Draw(t, "block")
-				j := (i + 1) % len(blocks)
-				waits := []mem.Wait{{Point: last[i], Kind: mem.Data}}
-				var cmd *devices.Command
-				switch rapid.IntRange(0, 9).Draw(t, "what") {
-				default:
-					add := rapid.Uint32Range(0, 3).Draw(t, "add")
-					cmd = step(tb, m, blocks[i], add)
-					cmd.Unobserved = rapid.IntRange(0, 4).Draw(t, "loud") > 0
-					model[i] = 3*model[i] + add
-				case 0:
-					cmd = &devices.Command{Op: devices.OpLaunch, Kernel: kernelNamed(tb, m, "blend"), Dims: 1, Unobserved: true, Global: [3]uint64{words64},
-						Args: []devices.Arg{{Kind: devices.ArgBuffer, Block: blocks[i], Size: 4 * words64}, {Kind: devices.ArgBuffer, Block: blocks[j], Size: 4 * words64}}}
-					waits = append(waits, mem.Wait{Point: last[j], Kind: mem.Data})
-					model[i] += model[j]
-				case 1:
-					got := make([]byte, 4*words64)
-					cmd = read(d, blocks[i], 0, got)
-					checks = append(checks, check{got: got, want: model[i]})
-				case 2:
-					v := rapid.Uint32().Draw(t, "fill")
-					cmd = &devices.Command{Op: devices.OpFill, Size: 4 * words64, Pattern: word(v), Dst: devices.Loc{Device: d, Block: blocks[i]}}
-					model[i] = v
-				case 3:
-					p := last[i]
-					cmd = &devices.Command{Op: devices.OpHostCall, Call: func(context.Context) error {
-						if !p.Reached() {
-							return fmt.Errorf("%v has not ended", p)
-						}
-						return nil
-					}}
-				case 4:
-					own := q.line.Last()
-					if err := q.Wait(context.Background(), own, devices.BlockThread); err != nil {
-						t.Fatal(err)
-					}
-					if !own.Passed() {
-						t.Fatalf("%v has not ended", own)
-					}
-					continue
-				case 5:
-					if err := last[i].Wait(context.Background()); err != nil {
-						t.Fatal(err)
-					}
-					continue
-				}
-				p, err := q.Submit(cmd, waits)
-				if err != nil {
-					t.Fatal(err)
-				}
-				last[i] = p
-				if cmd.Op == devices.OpLaunch && len(waits) == 2 {
-					last[j] = p // reads are uses too
-				}
-				if n := len(checks); n > 0 && checks[n-1].p.IsZero() {
-					checks[n-1].p = p
-				}
-			}
-			for _, c := range checks {
-				if err := c.p.Wait(context.Background()); err != nil {
-					t.Fatal(err)
-				}
-				if got := binary.NativeEndian.Uint32(c.got); got != c.want {
-					t.Fatalf("%v read %d, not %d", c.p, got, c.want)
-				}
-			}
-			checks = checks[:0]
-		})
-		for _, q := range qs { // before the blocks go
-			finishPoint(t, q, q.line.Last())
 		}
 	})
 }

@@ -5,11 +5,14 @@ package nvlink
 import (
 	"bytes"
 	"context"
+	"encoding/hex"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"regexp"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -459,6 +462,22 @@ const exitsEnv = "GODWIT_TEST_EXITS"
 
 // realGPUs is exitsEnv for the GPUs of this machine.
 const realGPUs = "the GPUs of this machine"
+
+// installed are the GPUs of this machine.
+func installed() (gpus []UUID) {
+	out, err := exec.Command("nvidia-smi", "-L").Output()
+	if err != nil {
+		panic(err)
+	}
+	for _, m := range regexp.MustCompile(`UUID: GPU-([0-9a-f-]+)`).FindAllStringSubmatch(string(out), -1) {
+		b, err := hex.DecodeString(strings.ReplaceAll(m[1], "-", ""))
+		if err != nil {
+			panic(err)
+		}
+		gpus = append(gpus, UUID(b))
+	}
+	return gpus
+}
 
 // exits exits as a C program does, with copies under way.
 func exits(o Options, size uint64) {
