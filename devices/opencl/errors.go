@@ -3,6 +3,7 @@
 package opencl
 
 import (
+	"cmp"
 	"fmt"
 
 	"godwit/devices/opencl/internal/ocl"
@@ -33,19 +34,6 @@ var statusNames = map[mem.Status]string{
 	kernelFault: "illegal memory access in a kernel",
 }
 
-// clError is an OpenCL status that has no error in package mem.
-type clError mem.Status
-
-func (e clError) Error() string {
-	if name, ok := statusNames[mem.Status(e)]; ok {
-		return name
-	}
-	return "OpenCL error"
-}
-
-// Status implements the interface that mem.StatusOf looks for.
-func (e clError) Status() mem.Status { return mem.Status(e) }
-
 // statusError is the error for what OpenCL answered, or nil for success.
 func statusError(st ocl.Status, format string, args ...any) error {
 	if st == 0 {
@@ -53,7 +41,7 @@ func statusError(st ocl.Status, format string, args ...any) error {
 	}
 	err, ok := sentinels[mem.Status(st)]
 	if !ok {
-		err = clError(st)
+		err = mem.Sentinel(cmp.Or(statusNames[mem.Status(st)], "OpenCL error"), mem.Status(st))
 	}
 	return fmt.Errorf("%s: OpenCL status %d: %w", fmt.Sprintf(format, args...), st, err)
 }

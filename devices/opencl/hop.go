@@ -16,7 +16,8 @@ import (
 // A hop is a record like any that OpenCL has, but that nothing can wait for it in OpenCL:
 // what waits for a hop is held until that has ended. What the hop waits for in OpenCL are
 // gates, which the engine's thread polls; the events are the record's edges, kept until
-// the end. That comes into the sink, as if OpenCL had called back.
+// the end. That comes into the sink, as if OpenCL had called back. Of a hop that has ended well all gates
+// were open, so OpenCL is asked for what it waited for, whose notice may take longer (settle).
 //
 // OpenCL and CUDA are in order by this alone: a hop starts after the status of what it waits for
 // was seen to be CL_COMPLETE, and what waits for the hop is enqueued after CUDA said that it had
@@ -24,8 +25,6 @@ import (
 type hop struct {
 	copy  nvlink.Copy
 	gates []nvlink.Gate
-	given uint64 // when the engine had it, by hostNow, where its queue keeps times
-	ended uint64 // when its end was seen, likewise
 }
 
 // fillHop is a copy into a window of r's device out of one of another.
@@ -81,7 +80,8 @@ func (r *record) giveHop() error {
 	c.Gates, c.ID = x.gates, uint64(r.index)
 	c.Hook = nvlink.Hook{Func: ocl.HopEnded(), Arg: r.tag.Hop()}
 	if r.q.timing {
-		x.given = devices.Now()
+		r.times.Submitted = devices.Now()
+		r.times.Started = r.times.Submitted
 	}
 	h.sink.HopBegins(false)
 	if err := e.Start(c); err != nil {
@@ -89,16 +89,6 @@ func (r *record) giveHop() error {
 		return fmt.Errorf("copy to device %s: %w", r.q.dev.name, err)
 	}
 	return nil
-}
-
-// keepHostTimesLocked keeps the times of a hop, or of what there was nothing to do for, by the host's clock.
-func (q *Queue) keepHostTimesLocked(r *record) {
-	now := devices.Now()
-	t := devices.Times{Queued: r.times.Queued, Submitted: now, Started: now, Ended: now}
-	if r.completed {
-		t.Submitted, t.Started, t.Ended = r.hop.given, r.hop.given, r.hop.ended
-	}
-	q.keepLocked(timed{seq: r.point.Seq, t: t})
 }
 
 // hopError is why a hop failed.

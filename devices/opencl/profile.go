@@ -99,9 +99,13 @@ func (h *host) readLocked(k *timed) {
 	if k.event == 0 {
 		return
 	}
-	t := k.event.Times()
-	k.t = devices.Times{Queued: t[0] - min(t[0], k.held), Submitted: t[1], Started: t[2], Ended: t[3]}
+	k.take(k.event.Times())
 	h.dropLocked(k)
+}
+
+// take takes over what OpenCL says.
+func (k *timed) take(t [4]uint64) {
+	k.t = devices.Times{Queued: t[0] - min(t[0], k.held), Submitted: t[1], Started: t[2], Ended: t[3]}
 }
 
 // readAll reads all times of a queue that closes.
@@ -129,14 +133,23 @@ func (q *Queue) keepTimesLocked(r *record) {
 		k.held = r.times.Submitted - r.times.Queued
 	}
 	if r.batch != nil {
-		t := r.batch.times(r)
-		k.began = r.batch.from.dev
-		k.event, k.t = 0, devices.Times{Queued: t[0] - min(t[0], k.held), Submitted: t[1], Started: t[2], Ended: t[3]}
+		k.take(r.batch.times(r))
+		k.began, k.event = r.batch.from.dev, 0
 	}
 	q.keepLocked(k)
 	if old := k.seq - mostUnread; k.seq > mostUnread && q.slot(old).seq == old {
 		q.dev.host.readLocked(q.slot(old))
 	}
+}
+
+// keepHostTimesLocked keeps the times of r by the host's clock.
+func (q *Queue) keepHostTimesLocked(r *record) {
+	t := r.times
+	if t.Ended == 0 { // there was nothing to do
+		t.Submitted = devices.Now()
+		t.Started, t.Ended = t.Submitted, t.Submitted
+	}
+	q.keepLocked(timed{seq: r.point.Seq, t: t})
 }
 
 // keepLocked keeps times, in a ring that grows while it may.

@@ -358,7 +358,7 @@ func (h *host) completedLocked(r *record, st ocl.Status) bool {
 	}
 	r.completed, r.status = true, r.q.dev.sees(st)
 	if r.hops && r.q.timing {
-		r.hop.ended = devices.Now()
+		r.times.Ended = devices.Now()
 	}
 	return r.state == native
 }
@@ -442,10 +442,10 @@ func (h *host) finishUnlocks(r *record, err error) {
 	}
 	h.releaseLocked(r)
 	switch {
-	case r.forgotten:
-	case q.timing && err == nil && r.event != 0:
+	case r.forgotten || !q.timing || err != nil:
+	case r.event != 0:
 		q.keepTimesLocked(r)
-	case q.timing && err == nil && (r.hops || r.op == devices.OpMarker):
+	default:
 		q.keepHostTimesLocked(r)
 	}
 	if r.batch != nil {
