@@ -4,7 +4,6 @@ import "godwit/mem"
 
 // What can be missing. The messages are for people: `godwit devices` prints them.
 var (
-	errNoCgo      = mem.Sentinel("this program was built without cgo (CGO_ENABLED=0)", mem.DeviceNotFound)
 	errNoLibrary  = mem.Sentinel("CUDA's driver library cannot be opened", mem.DeviceNotFound)
 	errOldLibrary = mem.Sentinel("CUDA's driver library is too old", mem.DeviceNotFound)
 	ErrNoGPU      = mem.Sentinel("CUDA does not know the GPU", mem.DeviceNotFound)
