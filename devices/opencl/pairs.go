@@ -40,7 +40,7 @@ func pairsOf(ctx context.Context, first int, found []Found) (pairs []Pair) {
 	for i, d := range devs {
 		for k, o := range devs {
 			if i != k {
-				pairs = append(pairs, Pair{From: first + i, To: first + k, Missing: d.Windows(ctx, o)})
+				pairs = append(pairs, Pair{From: first + i, To: first + k, Missing: d.join(ctx, o)})
 			}
 		}
 	}

@@ -129,24 +129,39 @@ func (d *Device) link(other devices.Device, open func(*fabric) error) (e *nvlink
 			err = fmt.Errorf("CUDA does not know it, or %s: %w", o.name, errors.Join(one, two, mem.ErrInvalidOperation))
 		}
 	}
+	return e, own, its, err
+}
+
+// of says that err is about the device.
+func (d *Device) of(err error) error {
 	if err != nil {
 		err = fmt.Errorf("device %s: %w", d.name, err)
 	}
-	return e, own, its, err
+	return err
+}
+
+// join has blocks of d and another device made in windows, where there is a link.
+func (d *Device) join(ctx context.Context, other devices.Device) error {
+	e, own, its, err := d.link(other, func(f *fabric) error { return f.open(ctx, d.host) })
+	if err == nil {
+		err = e.Joined(own, its)
+	}
+	if err == nil {
+		d.store.useWindows(e, own)
+		other.(*Device).store.useWindows(e, its)
+	}
+	return err
 }
 
 // Windows implements devices.Windowed.
 func (d *Device) Windows(ctx context.Context, other devices.Device) error {
-	e, own, its, err := d.link(other, func(f *fabric) error { return f.open(ctx, d.host) })
-	if err != nil {
-		return err
-	}
-	if err := e.Joined(own, its); err != nil {
-		return fmt.Errorf("device %s: %w", d.name, err)
-	}
-	d.store.useWindows(e, own)
-	other.(*Device).store.useWindows(e, its)
-	return nil
+	return d.of(d.join(ctx, other))
+}
+
+// InWindow implements devices.Windowed.
+func (d *Device) InWindow(b mem.Block) bool {
+	w, _, err := d.store.window(b.Addr)
+	return err == nil && w != nil
 }
 
 // Connect implements devices.Windowed.
@@ -155,7 +170,7 @@ func (d *Device) Connect(ctx context.Context, other devices.Device) error {
 	if err == nil {
 		err = e.Connect(ctx, own, its)
 	}
-	return err
+	return d.of(err)
 }
 
 // Connected implements devices.Windowed.
@@ -164,13 +179,7 @@ func (d *Device) Connected(other devices.Device) error {
 	if err == nil {
 		err = e.Connected(its, own)
 	}
-	return err
-}
-
-// InWindow implements devices.Windowed.
-func (d *Device) InWindow(b mem.Block) bool {
-	w, _, err := d.store.window(b.Addr)
-	return err == nil && w != nil
+	return d.of(err)
 }
 
 // useWindows has slabs made in windows from now on.
