@@ -41,7 +41,7 @@ type Batch interface {
 type Batcher interface {
 	Queue
 	// Joins reports whether legs of q may be in one batch with this queue's. It
-	// does not change. What batches between the two need is made here.
+	// does not change. What batches between the two need may be made with the first.
 	Joins(q Queue) bool
 	// SubmitBatch accepts a batch out of this queue's device, to destinations whose
 	// queues are to. points[i], a point of to[i], is reached when all legs of that destination, and those that

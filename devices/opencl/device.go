@@ -109,9 +109,9 @@ func (d *Device) usable() error {
 	return nil
 }
 
-// sees notes what a status says about the device, and returns the status.
+// sees notes whether a status says that the device will not come back, and returns the status.
 func (d *Device) sees(st int32) int32 {
-	if isLost(st) {
+	if st == int32(mem.DeviceNotAvailable) || st == kernelFault {
 		d.lost.Store(true)
 	}
 	return st

@@ -45,6 +45,3 @@ func statusError(st ocl.Status, format string, args ...any) error {
 	}
 	return fmt.Errorf("%s: OpenCL status %d: %w", fmt.Sprintf(format, args...), st, err)
 }
-
-// isLost reports whether a status says that the device will not come back.
-func isLost(st ocl.Status) bool { return st == int32(mem.DeviceNotAvailable) || st == kernelFault }

@@ -117,7 +117,7 @@ func (r *record) fillCopy(cmd *devices.Command, srcLen, dstLen uint64, within, r
 	switch {
 	case fromCL && from.host != d.host || toCL && to.host != d.host:
 		return fmt.Errorf("device %s: copy from or to an OpenCL device of another platform: %w", d.name, mem.ErrInvalidDevice)
-	case fromCL && toCL && to == d && from != d && d.hopsFrom(from) && cmd.Op == devices.OpCopy:
+	case fromCL && toCL && to == d && from != d && d.isDiscrete() && from.isDiscrete() && cmd.Op == devices.OpCopy: // nothing but a hop can do it
 		return r.fillHop(cmd, from)
 	case fromCL && toCL && (from == d || to == d):
 		return r.fillPeer(cmd, from, to, srcLen, dstLen, within)

@@ -56,9 +56,6 @@ func (d *Device) copyTo(to *Device, src, dst *devices.Loc, n uint64) (c nvlink.C
 	return c, err
 }
 
-// hopsFrom reports whether copies from a device can be nothing but hops.
-func (d *Device) hopsFrom(o *Device) bool { return d.isDiscrete() && o.isDiscrete() }
-
 // windowed finds the window of a part of a block.
 func (d *Device) windowed(l *devices.Loc, n uint64) (*nvlink.Window, uint64, error) {
 	addr, err := d.memory.Address(l.Block, l.Off, n)

@@ -34,7 +34,7 @@ type host struct {
 	quirks     quirks  // immutable
 	spareTrash int     // immutable: how many events those with time to release them leave
 	worker     *worker // immutable; runs the commands of a platform that has no threads for that, else nil
-	edge       edge    // immutable
+	shadow     *shadow // immutable; of a platform that checks, else nil
 
 	buildMu  sync.Mutex
 	programs map[[2]string]*program // protected by buildMu
@@ -73,7 +73,7 @@ type host struct {
 }
 
 func newHost(f Found, opts options) (*host, error) {
-	h, devs := &host{name: f.Info.Platform, devices: f.all, quirks: opts.over(quirksOf(f.Info.Platform)), edge: plain{}}, f.all
+	h, devs := &host{name: f.Info.Platform, devices: f.all, quirks: opts.over(quirksOf(f.Info.Platform))}, f.all
 	var err error
 	if h.quirks.oneThread {
 		h.worker = newWorker()
@@ -82,7 +82,7 @@ func newHost(f Found, opts options) (*host, error) {
 		if h.context, err = ocl.NewContext(devs); err != nil || !h.quirks.checks {
 			return
 		}
-		if h.edge, err = newShadow(h.context); err != nil {
+		if h.shadow, err = newShadow(h.context); err != nil {
 			h.context.Release()
 		}
 	})
@@ -144,7 +144,7 @@ func (h *host) close() {
 	h.sink.Free()
 	h.use.Unlock()
 	h.do(func() {
-		h.edge.free()
+		h.shadow.free()
 		h.context.Release()
 	})
 	if h.worker != nil {

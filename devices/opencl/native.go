@@ -173,7 +173,7 @@ func (p *NativeProgram) build(devs []ocl.DeviceID, options string) ocl.Status {
 	p.builtFor(devs)
 	return withArgInfo(options, p.text, func(o string) (st ocl.Status) {
 		if p.text {
-			o = p.host.edge.options(o)
+			o = p.host.shadow.options(o)
 		}
 		p.host.do(func() { st = p.cl.Build(devs, o) })
 		return st
@@ -202,7 +202,7 @@ func (p *NativeProgram) Compile(call BuildCall, headers []*NativeProgram, names 
 	}
 	p.builtFor(devs)
 	st := withArgInfo(call.Options, true, func(o string) (st ocl.Status) {
-		p.host.do(func() { st = p.cl.Compile(devs, p.host.edge.options(o), hs, names) })
+		p.host.do(func() { st = p.cl.Compile(devs, p.host.shadow.options(o), hs, names) })
 		return st
 	})
 	return statusError(st, "compile with options %q", call.Options)

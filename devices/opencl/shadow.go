@@ -22,9 +22,9 @@ import (
 // That is for whole cl_mems, which is what checkers are given: the shadow of a carved
 // block is its slab's.
 //
-// A shadow is the worker's edge, with all that changes bytes done otherwise.
+// A shadow is how a worker's commands, new buffers and builds get to OpenCL: with all that changes bytes done
+// otherwise, or, where it is nil, as they are. All but options is called in the worker's thread.
 type shadow struct {
-	plain
 	context ocl.Context
 	program ocl.Program
 	copies  ocl.Kernel
@@ -55,29 +55,7 @@ kernel void godwit_copy(global uchar *to, global const uchar *from, ulong bytes,
 kernel void godwit_touch(global uchar *whole) {}
 `
 
-// edge is how a worker's commands, new buffers and builds get to OpenCL. All but options
-// is called in the worker's thread.
-type edge interface {
-	// submit enqueues a command without waits.
-	submit(c *ocl.Command, args, host []byte) ocl.Status
-	// fresh sees to a new cl_mem.
-	fresh(q ocl.Queue, m ocl.Mem) ocl.Status
-	// options are what a program is built with, where options are its own.
-	options(options string) string
-	free()
-}
-
-// plain is the edge of a platform that nothing is done for.
-type plain struct{}
-
-func (plain) submit(c *ocl.Command, args, host []byte) ocl.Status {
-	return c.Submit(args, ocl.SetArgs{}, nil, host, ocl.Tag{})
-}
-func (plain) fresh(ocl.Queue, ocl.Mem) ocl.Status { return 0 }
-func (plain) options(options string) string       { return options }
-func (plain) free()                               {}
-
-// newShadow returns the edge of a context.
+// newShadow returns the shadow of a context.
 func newShadow(context ocl.Context) (*shadow, error) {
 	s := &shadow{context: context}
 	var st ocl.Status
@@ -98,6 +76,9 @@ func newShadow(context ocl.Context) (*shadow, error) {
 }
 
 func (s *shadow) free() {
+	if s == nil {
+		return
+	}
 	for _, k := range []ocl.Kernel{s.copies, s.touches} {
 		if k != 0 {
 			k.Release()
@@ -108,18 +89,26 @@ func (s *shadow) free() {
 	}
 }
 
-// options implements edge.
-func (s *shadow) options(options string) string { return options + " -cl-opt-disable" }
+// options are what a program is built with, where options are its own.
+func (s *shadow) options(options string) string {
+	if s == nil {
+		return options
+	}
+	return options + " -cl-opt-disable"
+}
 
 // launch is a kernel of ours: one work-item, since checkers may leave out work-groups.
 func (s *shadow) launch(q ocl.Queue, k ocl.Kernel, n uint32) ocl.Command {
 	return ocl.Command{Queue: q, Op: ocl.Launch, Kernel: k, Args: n, Dims: 1, Global: [3]uint64{1}}
 }
 
-// fresh implements edge: it makes all bytes uninitialised. A write of nothing leaves a
+// fresh sees to a new cl_mem: it makes all bytes uninitialised. A write of nothing leaves a
 // shadow of no bytes, and a kernel that is given a buffer without shadow makes one for
 // all of it, uninitialised.
 func (s *shadow) fresh(q ocl.Queue, m ocl.Mem) ocl.Status {
+	if s == nil {
+		return 0
+	}
 	nothing := ocl.Command{Queue: q, Op: ocl.Write, Dst: m}
 	st := nothing.Submit(nil, ocl.SetArgs{}, nil, make([]byte, 1), ocl.Tag{})
 	if st == 0 {
@@ -133,25 +122,26 @@ func (s *shadow) fresh(q ocl.Queue, m ocl.Mem) ocl.Status {
 	return st
 }
 
-// submit implements edge. It may return when the command has ended.
+// submit enqueues a command without waits. It may return when the command has ended.
 func (s *shadow) submit(c *ocl.Command, args, host []byte) ocl.Status {
-	switch c.Op {
-	case ocl.Write:
+	switch {
+	case s == nil:
+	case c.Op == ocl.Write:
 		c.Region, c.SrcPitch, c.SrcOff = [3]uint64{c.Size, 1, 1}, [2]uint64{}, 0
 		return s.bring(c, host[:c.Size])
-	case ocl.Fill:
+	case c.Op == ocl.Fill:
 		c.Region, c.SrcPitch, c.SrcOff = [3]uint64{c.Size, 1, 1}, [2]uint64{}, 0
 		return s.bring(c, bytes.Repeat(args, int(c.Size)/len(args)))
-	case ocl.WriteRect:
+	case c.Op == ocl.WriteRect:
 		c.SrcOff = 0
 		return s.bring(c, host)
-	case ocl.Copy:
+	case c.Op == ocl.Copy:
 		c.Region = [3]uint64{c.Size, 1, 1}
 		return s.copy(c, c.Src)
-	case ocl.CopyRect:
+	case c.Op == ocl.CopyRect:
 		return s.copy(c, c.Src)
 	}
-	return s.plain.submit(c, args, host) // what changes no bytes, or by a kernel
+	return c.Submit(args, ocl.SetArgs{}, nil, host, ocl.Tag{}) // what changes no bytes, or by a kernel
 }
 
 // bring copies bytes of the host, which are initialised, by way of a buffer of their own.

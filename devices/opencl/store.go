@@ -154,7 +154,7 @@ func (s *store) create(size uint64, touched bool) (m ocl.Mem) {
 	var st ocl.Status
 	s.dev.host.do(func() {
 		if m, st = s.dev.host.context.NewBuffer(n); st == 0 {
-			st = s.dev.host.edge.fresh(s.dev.service, m)
+			st = s.dev.host.shadow.fresh(s.dev.service, m)
 		}
 		if st == 0 && touched {
 			st = m.Touch(s.dev.service, n-touchPad)

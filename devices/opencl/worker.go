@@ -75,7 +75,7 @@ func (w *worker) carryOut(r *record) error {
 	r.pinBytes()
 	var st ocl.Status
 	r.host.do(func() {
-		if st = r.host.edge.submit(&r.cmd, r.args, r.bytes); st == 0 {
+		if st = r.host.shadow.submit(&r.cmd, r.args, r.bytes); st == 0 {
 			r.submits()
 			r.event = r.cmd.Event
 			st = r.event.End()
