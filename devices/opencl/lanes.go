@@ -153,7 +153,9 @@ func (h *host) enqueueUnlocks(r *record) error {
 		if !x.point.IsZero() { // it was held: OpenCL knows of it only now
 			x.submits()
 		}
-		x.callbackDue = x.callbackDue && err == nil
+		if err != nil {
+			x.callbackDue = false // none comes; where one does, it may have come by now
+		}
 	}
 	return err
 }
