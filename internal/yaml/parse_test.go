@@ -1,7 +1,6 @@
 package yaml_test
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -81,23 +80,4 @@ func TestErrorsNameTheLineAndQuoteNothing(t *testing.T) {
 	require.Equal(t, "devices: []", n.String())
 	_, err = yaml.Parse("f", []byte(strings.Repeat("#", yaml.MaxBytes+1)), "")
 	require.ErrorContains(t, err, "want at most")
-}
-
-func FuzzParse(f *testing.F) {
-	files, err := filepath.Glob("../../examples/*.yaml")
-	require.NoError(f, err)
-	for _, file := range files {
-		data, err := os.ReadFile(file)
-		require.NoError(f, err)
-		f.Add(data)
-	}
-	f.Add([]byte("&a [*a, *a]\n"))
-	f.Add([]byte("? - ? - [{\n"))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		n, err := yaml.Parse("f", data, "")
-		var e *yaml.Error
-		if (n == nil) != (err != nil) || err != nil && !errors.As(err, &e) {
-			t.Fatalf("%v, %v", n, err)
-		}
-	})
 }

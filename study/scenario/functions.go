@@ -32,9 +32,9 @@ var functions = map[string]struct {
 	"sum": {1, 1, total},
 }
 
-// functionNames are all of them, sorted.
-func functionNames() []string {
-	return slices.Sorted(slices.Values(append(slices.Collect(maps.Keys(functions)), "if", "input", "size", "start")))
+// functions are the names of all of them that there are here, sorted.
+func (sc *scope) functions() []string {
+	return slices.Sorted(slices.Values(append(slices.AppendSeq(slices.Collect(maps.Keys(functions)), maps.Keys(sc.of)), "if")))
 }
 
 // call computes a function whose opening parenthesis has been read.
@@ -47,7 +47,7 @@ func (p *exprParser) call(name string) value {
 	}
 	f, ok := functions[name]
 	if !ok {
-		return p.fail("no function is named %q; there are %s", name, suggest.Among(name, functionNames()))
+		return p.fail("no function is named %q; there are %s", name, suggest.Among(name, p.scope.functions()))
 	}
 	args := p.elements(')')
 	if n := len(args); p.err == nil && (n < f.least || n > f.most) {

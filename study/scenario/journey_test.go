@@ -175,7 +175,7 @@ func TestPlacesAreNamedAsReportsNameThem(t *testing.T) {
 		{"a", "[0,4096)"}, {"a[0,4096)", "[0,4096)"}, {" a [1 KiB, 2 KiB) ", "[1024,2048)"}, {"a[512:]", "[512,4096)"}, {"a[:1KiB]", "[0,1024)"},
 		{"a[7]", "[7,8)"}, {"high[0:1KiB]", "[1024,2048)"}, {"a[0,min(8,9)]", "[0,8)"}, {"a[size(low):]", "[3072,4096)"},
 		{"aa", `no buffer or sub-buffer is named "aa"`}, {"a[0,5000)", "[0,5000): want some of its 4 KiB"}, {"a[5,5)", "[5,5): want some"},
-		{"a[-1:3]", "-1: want at least 0"}, {"a[1:2", "want a range such as"}, {"a[x]", `"x"`}, {"a[1:2:3]", "unexpected"}, {"", "no buffer"},
+		{"a[-1:3]", "-1: want at least 0"}, {"a[1:2", "want a range such as"}, {"a[x]", `"x"`}, {"low[start(low):]", `no function is named "start"`}, {"a[1:2:3]", "unexpected"}, {"", "no buffer"},
 	} {
 		p, err := s.Place(c.text)
 		if err != nil {

@@ -73,7 +73,7 @@ func TestExpressions(t *testing.T) {
 		"1 +":                      "ends where a number is wanted",
 		"m":                        `no number is named "m"`,
 		"size(b)":                  "size(b): no buffer or sub-buffer above has this name",
-		"sin(1, 2)":                `no function is named "sin"; there are ceil, floor, if, input, len, log2, max, min, pow, round, size, sqrt, start, sum; did you mean "min"?`,
+		"sin(1, 2)":                `no function is named "sin"; there are ceil, floor, if, len, log2, max, min, pow, round, size, sqrt, sum; did you mean "min"?`,
 		"1 / 0":                    "division by zero",
 		"4 lightyears":             `"4lightyears" is not a number of bytes`,
 		"(1":                       `')' is missing`,
