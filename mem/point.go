@@ -22,7 +22,7 @@ func (p Point) Reached() bool { return p.Line == nil || p.Line.reached(p.Seq) }
 
 // Succeeded reports whether p has ended well.
 func (p Point) Succeeded() bool {
-	return p.Line == nil || (p.Line.reached(p.Seq) && (p.Line.clean() || p.Line.failure(p.Seq) == nil))
+	return p.Line == nil || (p.Line.reached(p.Seq) && (!p.Line.failing.Load() || p.Line.failure(p.Seq) == nil))
 }
 
 // Passed reports whether p and every point issued before it on its timeline
@@ -30,19 +30,24 @@ func (p Point) Succeeded() bool {
 func (p Point) Passed() bool { return p.Line == nil || p.Seq <= p.Line.mark.Load() }
 
 // WaitPassed blocks until p and every point issued before it on its timeline have
-// ended, however they did, or ctx has, whose error it then returns. However many
-// points there are, it is told once.
+// ended, however they did, or ctx has, whose error it then returns. It looks at p first: with
+// that most before it have ended, so that it is told seldom, however many they are.
 func (p Point) WaitPassed(ctx context.Context) error {
-	if p.Passed() {
-		return nil
+	if p.Line != nil && p.Line.sleeper != nil && !p.Passed() {
+		return p.Line.sleeper.SleepUntil(ctx, p, p.Passed)
 	}
-	return p.Line.waitPassed(ctx, p.Seq)
+	for last := p; !p.Passed(); last = p.Line.Oldest() {
+		if err := WaitAny(ctx, []Point{last}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Err is why p ended badly; nil while it has not ended, and where it ended well.
 // It is ErrFailed where the cause was given up (Timeline.DropCause).
 func (p Point) Err() error {
-	if p.Line == nil || p.Line.clean() {
+	if p.Line == nil || !p.Line.failing.Load() {
 		return nil
 	}
 	return p.Line.failure(p.Seq)
@@ -124,7 +129,11 @@ func (p Point) Notify(w Waiter) (done bool, err error) {
 	if p.Line == nil {
 		return true, nil
 	}
-	return p.Line.notify(p.Seq, w)
+	done, err = p.Line.register(p.Seq, w)
+	if !done && p.Line.onWait != nil {
+		p.Line.onWait()
+	}
+	return done, err
 }
 
 // String is the timeline's name and the sequence number, as in "q0#12".

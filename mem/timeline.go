@@ -1,10 +1,8 @@
 package mem
 
 import (
-	"context"
 	"fmt"
 	"math/bits"
-	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -34,32 +32,18 @@ type Timeline struct {
 	sleeper Sleeper       // likewise
 
 	mu     sync.Mutex
-	above  []uint64              // protected by mu: bit i of word w is point base+64*w+i
-	base   uint64                // protected by mu: a multiple of 64, at most mark+1
-	failed failures              // protected by mu
-	heads  map[uint64]int32      // protected by mu: point -> first waiter node + 1
-	pages  []*[waitPage]waitNode // protected by mu: nodes never move
-	nodes  int32                 // protected by mu: ever used
-	free   int32                 // protected by mu: first free node + 1
-
-	passing []passing // protected by mu: who waits for the mark
-}
-
-// passing waits until every point up to seq has ended.
-type passing struct {
-	seq  uint64
-	done chan struct{}
+	above  []uint64         // protected by mu: bit i of word w is point base+64*w+i
+	base   uint64           // protected by mu: a multiple of 64, at most mark+1
+	failed failures         // protected by mu
+	heads  map[uint64]int32 // protected by mu: point -> its first waiter
+	nodes  []waitNode       // protected by mu: number n is at n-1
+	free   int32            // protected by mu: the first free node
 }
 
 type waitNode struct {
 	w    Waiter
-	next int32 // node + 1, 0 at the end
+	next int32 // number of a node, 0 at the end
 }
-
-const waitPage = 256 // nodes
-
-// node is number n - 1. mu is held.
-func (t *Timeline) node(n int32) *waitNode { return &t.pages[(n-1)/waitPage][(n-1)%waitPage] }
 
 // NewTimeline returns an empty timeline. inOrder says that points end in the
 // order of issue, so that they may be compared; such a queue must not end a
@@ -160,15 +144,12 @@ func (t *Timeline) End(p Point, err error) {
 		t.failing.Store(true) // before the mark: who sees the end sees the failure
 	}
 	t.setLocked(p.Seq)
-	told, passed := len(t.heads) > 0, t.passed()
+	told := len(t.heads) > 0
 	t.mu.Unlock()
 	if told {
 		for w := t.take(p.Seq); w != nil; w = t.take(p.Seq) {
 			w.PointReached(p, err)
 		}
-	}
-	for _, w := range passed {
-		close(w)
 	}
 }
 
@@ -247,8 +228,6 @@ func (t *Timeline) reached(seq uint64) bool {
 	return t.endedLocked(seq)
 }
 
-func (t *Timeline) clean() bool { return !t.failing.Load() }
-
 func (t *Timeline) failure(seq uint64) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -264,15 +243,6 @@ func (t *Timeline) DropCause(p Point) {
 	t.failed.drop(p.Seq)
 }
 
-// notify implements Point.Notify.
-func (t *Timeline) notify(seq uint64, w Waiter) (bool, error) {
-	done, err := t.register(seq, w)
-	if !done && t.onWait != nil {
-		t.onWait()
-	}
-	return done, err
-}
-
 // register adds w to the waiters of seq, unless that has ended.
 func (t *Timeline) register(seq uint64, w Waiter) (bool, error) {
 	t.mu.Lock()
@@ -283,18 +253,15 @@ func (t *Timeline) register(seq uint64, w Waiter) (bool, error) {
 	t.waiters.Add(1)
 	n := t.free
 	if n == 0 {
-		if int(t.nodes) == len(t.pages)*waitPage {
-			t.pages = append(t.pages, new([waitPage]waitNode))
-		}
-		t.nodes++
-		n = t.nodes
+		t.nodes = append(t.nodes, waitNode{})
+		n = int32(len(t.nodes))
 	} else {
-		t.free = t.node(n).next
+		t.free = t.nodes[n-1].next
 	}
 	if t.heads == nil {
 		t.heads = make(map[uint64]int32)
 	}
-	*t.node(n) = waitNode{w, t.heads[seq]}
+	t.nodes[n-1] = waitNode{w, t.heads[seq]}
 	t.heads[seq] = n
 	return false, nil
 }
@@ -307,7 +274,7 @@ func (t *Timeline) take(seq uint64) Waiter {
 	if n == 0 {
 		return nil
 	}
-	node := t.node(n)
+	node := &t.nodes[n-1]
 	t.waiters.Add(-1)
 	w, next := node.w, node.next
 	*node = waitNode{next: t.free}
@@ -320,74 +287,25 @@ func (t *Timeline) take(seq uint64) Waiter {
 	return w
 }
 
-// passed removes and returns who waits for no more than the mark. mu is held.
-func (t *Timeline) passed() (done []chan struct{}) {
-	if len(t.passing) == 0 {
-		return nil
-	}
-	mark := t.mark.Load()
-	t.passing = slices.DeleteFunc(t.passing, func(w passing) bool {
-		if w.seq <= mark {
-			t.waiters.Add(-1)
-			done = append(done, w.done)
-		}
-		return w.seq <= mark
-	})
-	return done
-}
-
-// waitPassed implements Point.WaitPassed.
-func (t *Timeline) waitPassed(ctx context.Context, seq uint64) error {
-	if t.sleeper != nil {
-		return t.sleeper.SleepUntil(ctx, Point{t, seq}, func() bool { return seq <= t.mark.Load() })
-	}
-	w := passing{seq, make(chan struct{})}
-	t.mu.Lock()
-	if seq <= t.mark.Load() {
-		t.mu.Unlock()
-		return nil
-	}
-	t.waiters.Add(1)
-	t.passing = append(t.passing, w)
-	t.mu.Unlock()
-	if t.onWait != nil {
-		t.onWait()
-	}
-	select {
-	case <-w.done:
-		return nil
-	case <-ctx.Done():
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.passing = slices.DeleteFunc(t.passing, func(x passing) bool {
-		if x == w {
-			t.waiters.Add(-1)
-		}
-		return x == w
-	})
-	return ctx.Err()
-}
-
 // forget removes w, which no longer cares about seq, where it still waits.
 func (t *Timeline) forget(seq uint64, w Waiter) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	prev := int32(0)
-	for n := t.heads[seq]; n != 0; prev, n = n, t.node(n).next {
-		if t.node(n).w != w {
+	for n := t.heads[seq]; n != 0; prev, n = n, t.nodes[n-1].next {
+		if t.nodes[n-1].w != w {
 			continue
 		}
-		next := t.node(n).next
+		next := t.nodes[n-1].next
 		switch {
 		case prev != 0:
-			t.node(prev).next = next
+			t.nodes[prev-1].next = next
 		case next != 0:
 			t.heads[seq] = next
 		default:
 			delete(t.heads, seq)
 		}
-		*t.node(n) = waitNode{next: t.free}
+		t.nodes[n-1] = waitNode{next: t.free}
 		t.free = n
 		t.waiters.Add(-1)
 		return
