@@ -166,7 +166,7 @@ func releaseSet(r mem.Resource, holders []Holding, size uint64, outcome mem.Outc
 	if !ok {
 		return nil
 	}
-	blocks, ok := SmallestRelease(m.Extents(), size, 1)
+	blocks, ok := smallestRelease(m.Extents(), size, 1)
 	if !ok {
 		return nil
 	}

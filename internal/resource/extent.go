@@ -2,15 +2,15 @@ package resource
 
 import "godwit/mem"
 
-// Extent is a stretch of addresses that a layer carves, with what is in use
+// extent is a stretch of addresses that a layer carves, with what is in use
 // there. Bytes between the blocks are free.
-type Extent struct {
+type extent struct {
 	Range mem.Range
-	Used  []Use // ascending addresses
+	Used  []use // ascending addresses
 }
 
-// Use is a block in an extent.
-type Use struct {
+// use is a block in an extent.
+type use struct {
 	Block   mem.Block
 	Pending bool // given back, but waiting for a point
 }
@@ -19,14 +19,14 @@ type Use struct {
 type mapper interface {
 	Layer
 	// Extents lists what the layer carves, in order of growth.
-	Extents() []Extent
+	Extents() []extent
 }
 
-// SmallestRelease returns the fewest live blocks of one extent, the least bytes
+// smallestRelease returns the fewest live blocks of one extent, the least bytes
 // among equals, whose release would leave a hole of size bytes at align. ok is
 // false where no extent is that large or pending blocks are in the way
 // everywhere.
-func SmallestRelease(extents []Extent, size, align uint64) (set []mem.Block, ok bool) {
+func smallestRelease(extents []extent, size, align uint64) (set []mem.Block, ok bool) {
 	best, bestBytes := -1, uint64(0)
 	for _, e := range extents {
 		lo := 0
@@ -51,7 +51,7 @@ func SmallestRelease(extents []Extent, size, align uint64) (set []mem.Block, ok 
 
 // release counts the blocks from lo on that lie in [start, start+size); -1
 // where one of them is pending or the extent ends.
-func release(e Extent, lo int, start, size uint64) (n int, bytes uint64) {
+func release(e extent, lo int, start, size uint64) (n int, bytes uint64) {
 	if start > e.Range.End || size > e.Range.End-start {
 		return -1, 0
 	}

@@ -1,4 +1,4 @@
-package resource_test
+package resource
 
 import (
 	"math/bits"
@@ -7,21 +7,20 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"godwit/internal/resource"
 	"godwit/mem"
 )
 
 // Against trying every subset of the live blocks.
 func TestSmallestReleaseIsTheSmallest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		e := resource.Extent{Range: mem.Range{End: 64}}
+		e := extent{Range: mem.Range{End: 64}}
 		for at := uint64(0); at < 60; {
 			at += rapid.Uint64Range(0, 9).Draw(t, "gap")
 			size := rapid.Uint64Range(1, 12).Draw(t, "size")
 			if at+size > 64 {
 				break
 			}
-			e.Used = append(e.Used, resource.Use{
+			e.Used = append(e.Used, use{
 				Block:   mem.Block{Addr: at, Size: size, Ref: 1 + uint64(len(e.Used))},
 				Pending: rapid.IntRange(0, 5).Draw(t, "pending") == 0,
 			})
@@ -35,7 +34,7 @@ func TestSmallestReleaseIsTheSmallest(t *testing.T) {
 				best = n
 			}
 		}
-		got, ok := resource.SmallestRelease([]resource.Extent{e}, want, align)
+		got, ok := smallestRelease([]extent{e}, want, align)
 		require.Equal(t, best >= 0, ok)
 		if ok {
 			require.Len(t, got, best)
@@ -49,7 +48,7 @@ func TestSmallestReleaseIsTheSmallest(t *testing.T) {
 }
 
 // hole reports whether releasing the set leaves room.
-func hole(e resource.Extent, set int, want, align uint64) bool {
+func hole(e extent, set int, want, align uint64) bool {
 	var used [64]bool
 	for i, u := range e.Used {
 		if set&(1<<i) != 0 {

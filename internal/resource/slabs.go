@@ -250,21 +250,21 @@ func (s *poolSlabs) Check() error {
 }
 
 // Extents implements mapper.
-func (p *Pool) Extents() []Extent {
-	var out []Extent
+func (p *Pool) Extents() []extent {
+	var out []extent
 	p.blocks.Locked(func() {
 		for _, sl := range p.slabs.slabs {
-			out = append(out, Extent{Range: sl.region.Bounds()})
+			out = append(out, extent{Range: sl.region.Bounds()})
 		}
 	})
 	p.blocks.Each(func(b mem.Block, pending bool) {
-		i := slices.IndexFunc(out, func(e Extent) bool { return b.Addr-e.Range.Start < e.Range.Size() })
+		i := slices.IndexFunc(out, func(e extent) bool { return b.Addr-e.Range.Start < e.Range.Size() })
 		if i >= 0 {
-			out[i].Used = append(out[i].Used, Use{b, pending})
+			out[i].Used = append(out[i].Used, use{b, pending})
 		}
 	})
 	for i := range out {
-		slices.SortFunc(out[i].Used, func(a, b Use) int { return cmp.Compare(a.Block.Addr, b.Block.Addr) })
+		slices.SortFunc(out[i].Used, func(a, b use) int { return cmp.Compare(a.Block.Addr, b.Block.Addr) })
 	}
 	return out
 }

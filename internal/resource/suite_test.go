@@ -8,12 +8,19 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"godwit/bufalloc"
 	"godwit/internal/resource"
+	"godwit/internal/storage"
 	"godwit/mem"
 	"godwit/mem/trace"
 )
 
 const capacity = 1 << 20
+
+// newFlat is the memory below every stack under test.
+func newFlat(capacity uint64) *storage.Blocks {
+	return storage.NewBlocks("flat", 1, must(storage.NewRegion(1<<20, capacity, bufalloc.Options{})))
+}
 
 // must unwraps a constructor.
 func must[T any](v T, err error) T {
