@@ -108,15 +108,15 @@ func (LRU) Epoch() uint64 { return 0 }
 // Settled implements Settled.
 func (p LRU) Settled() Policy { return p }
 
-// Cost has the block go whose room costs the least: the time to write it back and
+// cost has the block go whose room costs the least: the time to write it back and
 // to fetch it again, for the bytes that it has and for how long they stay free,
 // which is until it is used next. When that is, it guesses, from what followed when
 // the program last did what it does now. While the program does nothing for the
 // second time, what was not used for long counts as not used for long to come.
-type Cost struct{ past *past }
+type cost struct{ past *past }
 
 // NewCost returns the policy for one context.
-func NewCost() *Cost { return new(Cost) }
+func NewCost() Observer { return new(cost) }
 
 // hurry: what was used a commands ago counts for 1 + 1/(hurry*a) of its price, where it is
 // foreseen. A program that sweeps over more than there is needs its latest block last; but
@@ -128,11 +128,11 @@ func NewCost() *Cost { return new(Cost) }
 const hurry = 4
 
 // Name is "cost".
-func (*Cost) Name() string { return "cost" }
+func (*cost) Name() string { return "cost" }
 
 // Observe implements Observer. The first call allocates some MiB, and later ones
 // nothing, but for buffers that are new.
-func (p *Cost) Observe(accesses []mem.Access) {
+func (p *cost) Observe(accesses []mem.Access) {
 	if p.past == nil {
 		p.past = newPast()
 	}
@@ -140,11 +140,11 @@ func (p *Cost) Observe(accesses []mem.Access) {
 }
 
 // Score is seconds, or bytes where times are not known, for a byte's room.
-func (p *Cost) Score(now uint64, c *Candidate) float64 { return p.ScoreAt(now, now, c) }
+func (p *cost) Score(now uint64, c *Candidate) float64 { return p.ScoreAt(now, now, c) }
 
 // Epoch implements Ranker: it changes where the program turns to something else than it
 // has done so far.
-func (p *Cost) Epoch() uint64 {
+func (p *cost) Epoch() uint64 {
 	if p.past == nil || p.past.match == 0 {
 		return 0
 	}
@@ -152,7 +152,7 @@ func (p *Cost) Epoch() uint64 {
 }
 
 // ScoreAt implements Ranker.
-func (p *Cost) ScoreAt(base, now uint64, c *Candidate) float64 {
+func (p *cost) ScoreAt(base, now uint64, c *Candidate) float64 {
 	age := float64(max(base, c.Used+1) - c.Used)
 	if p.past != nil {
 		if a, known := p.past.ahead(c.Buffer, c.Memory); known {

@@ -6,7 +6,7 @@ import (
 	"godwit/mem"
 )
 
-// Script is a Future that was written down beforehand: what each command is going
+// Script is a future that was written down beforehand: what each command is going
 // to access. Any number of goroutines may read it once it is complete.
 type Script struct {
 	store  func(mem.MemoryID) mem.MemoryID
@@ -45,7 +45,7 @@ func (s *Script) Release(n uint64, b mem.BufferID) {
 // horizon is how many uses of a buffer are looked at.
 const horizon = 256
 
-// Ahead implements Future. Of a buffer of which commands use different parts it
+// Ahead is what NewBelady asks. Of a buffer of which commands use different parts it
 // knows no more than that they use it.
 func (s *Script) Ahead(b mem.BufferID, m mem.MemoryID, now uint64) Ahead {
 	m = s.store(m)

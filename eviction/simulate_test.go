@@ -9,10 +9,11 @@ import (
 
 	"godwit/eviction"
 	"godwit/mem"
+	"godwit/migration"
 	"godwit/study/bound"
 )
 
-// A device and the host, in a model of their own: whole buffers, and policies.
+// A device and the host, as the planner has them: whole buffers, and policies.
 
 // run is commands, with the sizes of the buffers they access as a whole.
 type run struct {
@@ -26,7 +27,7 @@ func newRun() *run {
 }
 
 func (r *run) buffer(size uint64, given bool) mem.BufferID {
-	id := mem.BufferID(len(r.sizes) + 1)
+	id := mem.BufferID(1<<32 | len(r.sizes)) // as the planner numbers them
 	r.sizes[id], r.given[id] = size, given
 	return id
 }
@@ -64,93 +65,71 @@ func (r *run) uses() (n uint64) {
 	return n
 }
 
-type held struct {
-	resident, fresh, host bool
-	used                  uint64
-}
-
 // moved is how many bytes move with a device of this capacity.
-func (r *run) moved(t testing.TB, p eviction.Policy, capacity uint64) (moved uint64) {
-	state := make(map[mem.BufferID]*held)
-	for id := range r.sizes {
-		state[id] = &held{host: r.given[id]}
-	}
-	var used uint64
-	for n, accs := range r.commands {
-		now := uint64(n + 1)
-		for _, a := range accs {
-			b := state[a.Buffer]
-			if a.Memory == mem.Host {
-				if !b.host && b.fresh {
-					moved += r.sizes[a.Buffer]
-					b.host = true
-				}
-				continue
-			}
-			for !b.resident && used+r.sizes[a.Buffer] > capacity {
-				used -= r.evict(t, p, now, accs, state, &moved)
-			}
-			if !b.resident {
-				b.resident, used = true, used+r.sizes[a.Buffer]
-			}
-			if a.Mode.Reads() && !b.fresh && b.host {
-				moved += r.sizes[a.Buffer]
-				b.fresh = true
-			}
+func (r *run) moved(t testing.TB, policy eviction.Policy, capacity uint64) uint64 {
+	p := migration.New(mem.NewTopology("d"), migration.Options{})
+	for i := range len(r.sizes) {
+		var on mem.MemorySet
+		if id := mem.BufferID(1<<32 | i); r.given[id] {
+			on = mem.SetOf(mem.Host)
 		}
-		if o, ok := p.(eviction.Observer); ok {
+		_, err := p.Create(r.sizes[mem.BufferID(1<<32|i)], on)
+		require.NoError(t, err)
+	}
+	carry := func(plan *migration.Plan) {
+		for _, w := range plan.Storage {
+			require.NoError(t, p.Stored(w, mem.Plain))
+		}
+		for i := range plan.Steps {
+			p.CommitStep(plan, i, mem.Point{})
+		}
+	}
+	d := &device{p: p, capacity: capacity}
+	var ev migration.Eviction
+	for n, accs := range r.commands {
+		require.NoError(t, p.Plan(&d.plan, accs))
+		if !d.Fits(1, nil) {
+			require.True(t, p.Evict(&ev, &d.plan, []mem.MemoryID{1}, 1, false, policy, d), "command %d needs too much", n)
+			carry(&ev.Backs)
+			for i := range ev.Victims {
+				p.Evicted(&ev.Victims[i])
+			}
+			require.NoError(t, p.Plan(&d.plan, accs))
+		}
+		carry(&d.plan)
+		p.Commit(&d.plan, mem.Point{})
+		if o, ok := policy.(eviction.Observer); ok {
 			o.Observe(accs)
 		}
-		for _, a := range accs {
-			if b := state[a.Buffer]; a.Memory == 1 {
-				b.used = now
-				if a.Mode.Writes() {
-					b.fresh, b.host = true, false
-				}
-			}
-		}
 	}
-	return moved
+	return p.Stats().BytesMoved
 }
 
-// evict frees one block, and returns its bytes.
-func (r *run) evict(t testing.TB, p eviction.Policy, now uint64, accs []mem.Access, state map[mem.BufferID]*held, moved *uint64) uint64 {
-	needed := func(id mem.BufferID) bool {
-		for _, a := range accs {
-			if a.Buffer == id {
-				return true
-			}
-		}
-		return false
-	}
-	var victim mem.BufferID
-	var best float64
-	for id := mem.BufferID(1); int(id) <= len(r.sizes); id++ {
-		b := state[id]
-		if !b.resident || needed(id) {
-			continue
-		}
-		c := eviction.Candidate{Buffer: id, Memory: 1, Range: mem.Range{End: r.sizes[id]}, Used: b.used}
-		if b.fresh {
-			c.Fresh = r.sizes[id]
-			if !b.host {
-				c.Back = r.sizes[id]
-			}
-		}
-		s := p.Score(now, &c)
-		if victim == 0 || s < best || s == best && b.used < state[victim].used {
-			victim, best = id, s
-		}
-	}
-	require.NotZero(t, victim, "command %d needs too much", now)
-	b := state[victim]
-	if b.fresh && !b.host {
-		*moved += r.sizes[victim]
-		b.host = true
-	}
-	b.resident, b.fresh = false, false
-	return r.sizes[victim]
+// device is the room on one, which takes what the plan wants; the host has no end.
+type device struct {
+	p        *migration.Planner
+	plan     migration.Plan
+	capacity uint64
 }
+
+func (d *device) Fits(m mem.MemoryID, victims []migration.Victim) bool {
+	used := d.p.Footprint(m).Now
+	for _, w := range d.plan.Storage {
+		if w.Memory == m {
+			used += w.Range.Size()
+		}
+	}
+	for i := range victims {
+		used -= victims[i].Size()
+	}
+	return used <= d.capacity
+}
+
+func (d *device) Takes(m mem.MemoryID, _ []migration.Want, _ migration.Want) bool {
+	return m == mem.Host
+}
+func (d *device) Stays(mem.BufferID, mem.MemoryID) eviction.Why { return eviction.Goes }
+func (d *device) Hangs(mem.Point) eviction.Why                  { return eviction.Goes }
 
 // bound is what the run has to move.
 func (r *run) bound(t testing.TB, capacity uint64) bound.Bound {
@@ -233,7 +212,7 @@ func atRandom(blocks, n int, draw func(*rand.Rand, int) int) *run {
 		r.buffer(4096, true)
 	}
 	for i := range n {
-		if id := mem.BufferID(draw(rnd, i)%blocks + 1); rnd.IntN(3) == 0 {
+		if id := mem.BufferID(1<<32 | draw(rnd, i)%blocks); rnd.IntN(3) == 0 {
 			r.do(nil, []mem.BufferID{id})
 		} else {
 			r.do(nil, nil, id)

@@ -41,14 +41,14 @@ func (p *Planner) accept(dst *Plan, accs []mem.Access) error {
 		dst.Accesses = append(dst.Accesses, a)
 	}
 	if overlapping(dst.Accesses) || p.aligned && len(accs) > 1 {
-		dst.lacks = p.apart(dst.Accesses)
+		for i := range dst.Accesses { // each as it was given
+			a := &dst.Accesses[i]
+			dst.lacks = dst.lacks || !p.buffers[uint32(a.Buffer)].at(a.Memory).covers(a.Range)
+		}
 		dst.combine()
 	}
-	if memories {
-		dst.hostFirst()
-	}
-	if counts {
-		p.countsFirst(dst)
+	if memories || counts {
+		slices.SortStableFunc(dst.Accesses, func(x, y mem.Access) int { return p.turn(x) - p.turn(y) })
 	}
 	if memories && writers > 1 {
 		return dst.oneWriter()
@@ -56,20 +56,17 @@ func (p *Planner) accept(dst *Plan, accs []mem.Access) error {
 	return nil
 }
 
-// hostFirst lets what the host reads come first, so that it can go on from there
-// to the other memories. Sorted accesses of a buffer are in that order already.
-func (d *Plan) hostFirst() {
-	if len(d.Accesses) > few {
-		return
+// turn is when an access is planned: what the host reads first, so that it can go on from there
+// to the other memories, and of that first the size buffers, so that what they bring need not
+// come again for the counts' sake.
+func (p *Planner) turn(a mem.Access) int {
+	switch {
+	case a.Memory != mem.Host:
+		return 2
+	case len(p.buffers[uint32(a.Buffer)].serves) == 0:
+		return 1
 	}
-	n := 0
-	for i, a := range d.Accesses {
-		if a.Memory == mem.Host {
-			copy(d.Accesses[n+1:i+1], d.Accesses[n:i])
-			d.Accesses[n] = a
-			n++
-		}
-	}
+	return 0
 }
 
 // overlapping reports whether two accesses of one buffer and memory may share a

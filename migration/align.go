@@ -60,9 +60,8 @@ func (b *buffer) mayRide(st *Step, from *store, extra mem.Range) bool {
 	if b.hostWrites(st.To) {
 		return false
 	}
-	for c := b.content.Seek(extra.Start); c.OK() && c.Range().Start < extra.End; c.Next() {
-		v := c.Ref()
-		if !v.valid.Has(st.From) || from.partly(c.Range().Intersect(extra)) {
+	for r, v := range b.content.In(extra) {
+		if !v.valid.Has(st.From) || from.partly(r) {
 			return false // the destination's may be newer
 		}
 		if st.To == mem.Host && v.valid.Has(mem.Host) {
@@ -73,14 +72,16 @@ func (b *buffer) mayRide(st *Step, from *store, extra mem.Range) bool {
 }
 
 // partly reports whether a store holds some of r only as far as a count said.
-func (s *store) partly(r mem.Range) (partly bool) {
-	if s.held != nil {
-		s.held.Overlap(r, func(_ mem.Range, c *Carried) bool {
-			partly = c != nil
-			return !partly
-		})
+func (s *store) partly(r mem.Range) bool {
+	if s.held == nil {
+		return false
 	}
-	return partly
+	for _, c := range s.held.In(r) {
+		if *c != nil {
+			return true
+		}
+	}
+	return false
 }
 
 // waitsAlike reports whether a step waits for all that copying the bytes of extra
@@ -91,15 +92,15 @@ func (p *Planner) waitsAlike(dst *Plan, st *Step, from, to *store, extra mem.Ran
 	defer func() { dst.arena = dst.arena[:base] }()
 	have := dst.arena[st.from:st.to:st.to]
 	p.stepWaits.reset()
-	for c := from.hazards.Seek(extra.Start); c.OK() && c.Range().Start < extra.End; c.Next() {
-		if !onlyData(have, c.Ref().writer) {
+	for _, h := range from.hazards.In(extra) {
+		if !onlyData(have, h.writer) {
 			return false
 		}
-		dst.arena = from.data(dst.arena, base, c.Ref(), &p.stepWaits)
+		dst.arena = from.data(dst.arena, base, h, &p.stepWaits)
 	}
 	if to != nil {
-		for c := to.hazards.Seek(extra.Start); c.OK() && c.Range().Start < extra.End; c.Next() {
-			dst.arena = to.order(dst.arena, base, c.Ref(), &p.stepWaits)
+		for _, h := range to.hazards.In(extra) {
+			dst.arena = to.order(dst.arena, base, h, &p.stepWaits)
 		}
 	}
 	for _, w := range dst.arena[base:] {

@@ -16,7 +16,7 @@ func words(t *testing.T) *counting {
 	require.NoError(t, topo.SetLink(1, 2, mem.Link{Direct: mem.Path{There: true}, Align: 8}))
 	c := &counting{t: t, p: migration.New(topo, migration.Options{}), work: mem.NewTimeline("work", false, nil), moves: mem.NewTimeline("moves", false, nil)}
 	var err error
-	c.data, err = c.p.Create(61)
+	c.data, err = c.p.Create(61, mem.MemorySet{})
 	require.NoError(t, err)
 	return c
 }

@@ -30,7 +30,7 @@ func names(n int) (out []string) {
 // carry commits all of a plan.
 func carry(b *testing.B, p *migration.Planner, plan *migration.Plan, copies, queue prompt) {
 	for _, w := range plan.Storage {
-		if err := p.Stored(w.Buffer, w.Memory, mem.Plain); err != nil {
+		if err := p.Stored(w, mem.Plain); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -41,7 +41,7 @@ func carry(b *testing.B, p *migration.Planner, plan *migration.Plan, copies, que
 }
 
 func create(b *testing.B, p *migration.Planner, size uint64) mem.BufferID {
-	id, err := p.Create(size)
+	id, err := p.Create(size, mem.MemorySet{})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -176,7 +176,7 @@ func BenchmarkManyInFlight(b *testing.B) {
 				b.Fatal(err)
 			}
 			for _, w := range plan.Storage {
-				if err := p.Stored(w.Buffer, w.Memory, mem.Plain); err != nil {
+				if err := p.Stored(w, mem.Plain); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -1,8 +1,8 @@
 package migration
 
 import (
-	"errors"
 	"fmt"
+	"iter"
 	"math"
 	"math/bits"
 	"slices"
@@ -41,14 +41,6 @@ type block struct {
 // so far.
 func (k *block) unused() bool { return !k.paid && k.want != k.r }
 
-// use notes that the command of that number uses r of the block.
-func (k *block) use(clock uint64, r mem.Range) {
-	k.used = clock
-	if !k.want.Contains(r) {
-		k.paid = true
-	}
-}
-
 // leastAlign is what block ends are multiples of at least, so that fills and vectors do
 // not cross them.
 const leastAlign = 128
@@ -82,8 +74,8 @@ type Span struct {
 type Want struct {
 	Buffer mem.BufferID
 	Memory mem.MemoryID
-	// Range is what the block is to hold; empty where that is the whole buffer. Blocks
-	// that it overlaps are there no more when it is there (Regrow).
+	// Range is what the block is to hold; where a caller leaves it empty, the whole buffer.
+	// Blocks that it overlaps are there no more when it is there (Regrow).
 	Range mem.Range
 	// Span is what Range was made for. The rest is what such blocks hold.
 	Span mem.Range
@@ -102,8 +94,11 @@ func (b *buffer) byRange(m mem.MemoryID) bool {
 	return b.align != 0 && m != mem.Host && b.count == 0 && len(b.serves) == 0
 }
 
-// round moves the ends of a range out to where blocks may end.
-func (b *buffer) round(r mem.Range) mem.Range {
+// round moves the ends of a range out to where blocks on a memory may end.
+func (b *buffer) round(m mem.MemoryID, r mem.Range) mem.Range {
+	if !b.byRange(m) {
+		return mem.Range{End: b.content.Size()}
+	}
 	r.Start &^= b.align - 1
 	if up, ok := mem.AlignUp(r.End, b.align); ok {
 		r.End = up
@@ -112,47 +107,43 @@ func (b *buffer) round(r mem.Range) mem.Range {
 	return r
 }
 
-// covers reports whether one block holds all of r.
-func (s *store) covers(r mem.Range) bool { return s.whole != 0 || s.partCovers(r) }
-
-func (s *store) partCovers(r mem.Range) bool {
-	in, i := s.blocks.Get(r.Start)
-	return i != 0 && r.End <= in.End
-}
-
-// inParts reports whether no block holds all of the buffer. A store that is not there is
-// yet to be had, and the plan to be made again.
-func (s *store) inParts() bool { return s != nil && s.whole == 0 }
-
-// blockEnd is where the block ends that holds off, or the gap.
-func (s *store) blockEnd(off uint64) uint64 {
-	switch {
-	case s == nil:
-		return math.MaxUint64
-	case s.whole != 0:
-		return s.blocks.Size()
+// covers reports whether one block of a store, which may be nil, holds all of r.
+func (s *store) covers(r mem.Range) bool {
+	if s == nil {
+		return false
 	}
-	r, _ := s.blocks.Get(off)
-	return r.End
+	at := s.blocks.Get(r.Start)
+	return at.Value != 0 && r.End <= at.Range.End
 }
 
 // blockAt is the block of a store that holds off, or nil. Adding one moves the others.
 func (p *Planner) blockAt(s *store, off uint64) *block {
-	if s.whole != 0 {
-		return &p.blocks[s.whole-1]
-	}
-	return p.partAt(s, off)
-}
-
-func (p *Planner) partAt(s *store, off uint64) *block {
-	if _, i := s.blocks.Get(off); i != 0 {
+	if i := s.blocks.Get(off).Value; i != 0 {
 		return &p.blocks[i-1]
 	}
 	return nil
 }
 
-// addBlock makes a block of a buffer's store, where there is none.
-func (p *Planner) addBlock(b *buffer, index uint32, m mem.MemoryID, r mem.Range, class mem.Class) *block {
+// blocksIn yields the blocks of a store, which may be nil, that overlap r, in ascending order.
+// None may come or go meanwhile.
+func (p *Planner) blocksIn(s *store, r mem.Range) iter.Seq[*block] {
+	return func(yield func(*block) bool) {
+		if s == nil {
+			return
+		}
+		for _, i := range s.blocks.In(r) {
+			if *i != 0 && !yield(&p.blocks[*i-1]) {
+				return
+			}
+		}
+	}
+}
+
+// addBlock makes a block of a buffer's store, where there is none, for the sake of span.
+func (p *Planner) addBlock(b *buffer, index uint32, m mem.MemoryID, r, span mem.Range, class mem.Class) *block {
+	if span.Empty() {
+		span = r
+	}
 	var i int32
 	if n := len(p.spare); n > 0 {
 		i = p.spare[n-1]
@@ -161,17 +152,14 @@ func (p *Planner) addBlock(b *buffer, index uint32, m mem.MemoryID, r mem.Range,
 		p.blocks = append(p.blocks, block{})
 		i = int32(len(p.blocks) - 1)
 	}
-	p.blocks[i] = block{buffer: index, memory: m, r: r, class: class, resident: len(p.residents[m]), want: r}
+	p.blocks[i] = block{buffer: index, memory: m, r: r, class: class, resident: len(p.residents[m]), want: span}
 	p.residents[m] = append(p.residents[m], i)
 	p.rankings[m].arrived(i, len(p.residents[m]))
 	s := b.ensure(m)
 	s.blocks.Set(r, i+1)
-	size, whole := b.content.Size(), uint64(0)
-	if r.Size() == size {
-		s.whole = i + 1
-	}
+	whole := uint64(0)
 	if s.n++; s.n == 1 {
-		whole = size
+		whole = b.content.Size()
 	}
 	p.footprints[m].add(r.Size(), whole)
 	return &p.blocks[i]
@@ -187,7 +175,6 @@ func (p *Planner) removeBlock(b *buffer, i int32) {
 	p.blocks[last].resident = k.resident
 	p.residents[k.memory] = all[:len(all)-1]
 	s.blocks.Set(k.r, 0)
-	s.whole = 0
 	f := &p.footprints[k.memory]
 	f.now -= k.r.Size()
 	if s.n--; s.n == 0 {
@@ -197,21 +184,14 @@ func (p *Planner) removeBlock(b *buffer, i int32) {
 	p.spare = append(p.spare, i)
 }
 
-// made notes what a new block was wanted for, where that is not all of it.
-func (k *block) made(span mem.Range) {
-	if !span.Empty() {
-		k.want = span
-	}
-}
-
 // removeBlocks takes the blocks that overlap r out of a store.
 func (p *Planner) removeBlocks(b *buffer, s *store, r mem.Range) {
 	for off := r.Start; off < r.End && s.n > 0; {
-		in, i := s.blocks.Get(off)
-		if i != 0 {
-			p.removeBlock(b, i-1)
+		at := *s.blocks.Get(off)
+		if at.Value != 0 {
+			p.removeBlock(b, at.Value-1)
 		}
-		off = in.End
+		off = at.Range.End
 	}
 }
 
@@ -236,20 +216,12 @@ func (p *Planner) vacate(b *buffer, m mem.MemoryID, r mem.Range) {
 func (b *buffer) orphan(m mem.MemoryID, r mem.Range) {
 	from := originOf(m)
 	for i := range b.stores {
-		s := &b.stores[i]
-		found := false
-		s.hazards.Overlap(r, func(_ mem.Range, h hazard) bool {
-			found = h.from == from
-			return !found
+		b.stores[i].hazards.Update(r, func(_ mem.Range, h hazard) hazard {
+			if h.from == from {
+				h.from = 0
+			}
+			return h
 		})
-		if found {
-			s.hazards.Update(r, func(_ mem.Range, h hazard) hazard {
-				if h.from == from {
-					h.from = 0
-				}
-				return h
-			})
-		}
 	}
 }
 
@@ -258,53 +230,25 @@ func (p *Planner) vacant(b *buffer, s *store, r mem.Range) error {
 	if r.End > b.content.Size() {
 		return fmt.Errorf("block %v of %d bytes: %w", r, b.content.Size(), mem.ErrInvalidValue)
 	}
-	var err error
-	s.blocks.Overlap(r, func(_ mem.Range, i int32) bool {
-		if i != 0 {
-			err = fmt.Errorf("block %v where there is %v: %w", r, p.blocks[i-1].r, mem.ErrInvalidOperation)
-		}
-		return err == nil
-	})
-	return err
+	for k := range p.blocksIn(s, r) {
+		return fmt.Errorf("block %v where there is %v: %w", r, k.r, mem.ErrInvalidOperation)
+	}
+	return nil
 }
 
-// within reports whether each span lies in a block. Blocks that are whole are the
-// accesses' to find missing.
+// within reports whether each span lies in one block.
 func (p *Planner) within(spans []Span) (bool, error) {
 	for i := range spans {
 		b, m, err := p.where(spans[i].Buffer, spans[i].Memory)
-		if err != nil {
+		if err != nil || !b.at(m).covers(spans[i].Range) {
 			return false, err
-		}
-		if b.align == 0 || m == mem.Host {
-			continue
-		}
-		if s := b.at(m); s == nil || !s.covers(spans[i].Range) {
-			return false, nil
 		}
 	}
 	return true, nil
 }
 
-// apart reports whether some access, of which a part is to be combined with others, does not
-// lie in one block.
-func (p *Planner) apart(accs []mem.Access) bool {
-	for i := range accs {
-		a := &accs[i]
-		b := p.buffers[uint32(a.Buffer)]
-		if b.align == 0 || a.Memory == mem.Host {
-			continue
-		}
-		if s := b.at(a.Memory); s == nil || !s.covers(a.Range) {
-			return true
-		}
-	}
-	return false
-}
-
-// needs leaves in p.needed what has to lie in one block each, of buffers that are stored by
-// range: spans, and accesses as they were given; less what lies in another of them.
-func (p *Planner) needs(accs []mem.Access, spans []Span) {
+// wants notes which blocks are missing. It was seen that some are.
+func (p *Planner) wants(dst *Plan, accs []mem.Access, spans []Span) {
 	p.needed = p.needed[:0]
 	for i := range spans {
 		p.need(spans[i])
@@ -312,12 +256,26 @@ func (p *Planner) needs(accs []mem.Access, spans []Span) {
 	for i := range accs {
 		p.need(Span{accs[i].Buffer, accs[i].Memory, accs[i].Range})
 	}
+	for i := range p.needed {
+		n := &p.needed[i]
+		b := p.buffers[uint32(n.Buffer)]
+		if b.at(n.Memory).covers(n.Range) {
+			continue
+		}
+		alone := true
+		for j := range p.needed {
+			o := &p.needed[j]
+			alone = alone && (i == j || o.Buffer != n.Buffer || o.Memory != n.Memory)
+		}
+		p.want(dst, b, Want{Buffer: n.Buffer, Memory: n.Memory, Span: b.round(n.Memory, n.Range)}, !alone)
+	}
 }
 
+// need adds to p.needed what has to lie in one block, less what lies in another of them.
 func (p *Planner) need(n Span) {
 	n.Memory = p.topo.Store(n.Memory)
-	if b := p.buffers[uint32(n.Buffer)]; b.align == 0 || n.Memory == mem.Host {
-		return
+	if b := p.buffers[uint32(n.Buffer)]; !b.byRange(n.Memory) {
+		n.Range = b.round(n.Memory, n.Range)
 	}
 	for i := 0; i < len(p.needed); i++ {
 		o := &p.needed[i]
@@ -335,54 +293,10 @@ func (p *Planner) need(n Span) {
 	p.needed = append(p.needed, n)
 }
 
-// wants notes which blocks are missing of buffers that are stored by range. It was seen that
-// some are.
-func (p *Planner) wants(dst *Plan, accs []mem.Access, spans []Span) {
-	p.needs(accs, spans)
-	for i := range p.needed {
-		n := &p.needed[i]
-		b := p.buffers[uint32(n.Buffer)]
-		if s := b.at(n.Memory); s != nil && s.covers(n.Range) {
-			continue
-		}
-		if !b.byRange(n.Memory) { // any more: it has a size buffer now, or is one
-			if w := (Want{Buffer: n.Buffer, Memory: n.Memory}); !slices.Contains(dst.Storage, w) {
-				dst.Storage = append(dst.Storage, w)
-			}
-			continue
-		}
-		alone := true
-		for j := range p.needed {
-			o := &p.needed[j]
-			alone = alone && (i == j || o.Buffer != n.Buffer || o.Memory != n.Memory)
-		}
-		p.wantIn(dst, b, Want{Buffer: n.Buffer, Memory: n.Memory, Span: n.Range}, !alone)
-	}
-	for _, a := range dst.Accesses {
-		b := p.buffers[uint32(a.Buffer)]
-		if s := b.at(a.Memory); b.byRange(a.Memory) && (s == nil || !s.covers(a.Range)) {
-			p.want(dst, b, a)
-		}
-	}
-}
-
-// want notes that a block is missing for what an access uses, where no want of the plan is
-// for it: one that was combined of several.
-func (p *Planner) want(dst *Plan, b *buffer, a mem.Access) {
-	for i := range dst.Storage {
-		w := &dst.Storage[i]
-		if w.Buffer == a.Buffer && w.Memory == a.Memory && w.in(b.content.Size()).Contains(a.Range) {
-			return
-		}
-	}
-	p.wantIn(dst, b, Want{Buffer: a.Buffer, Memory: a.Memory, Span: a.Range}, true)
-}
-
-// wantIn notes that a block is missing that holds a span, and the blocks and wants that
+// want notes that a block is missing that holds a span, and the blocks and wants that
 // overlap it. What was kept beside an earlier span in vain is not kept again, unless all
 // is to stay.
-func (p *Planner) wantIn(dst *Plan, b *buffer, w Want, all bool) {
-	w.Span = b.round(w.Span)
+func (p *Planner) want(dst *Plan, b *buffer, w Want, all bool) {
 	for joined := true; joined; {
 		joined = false
 		w.Range = p.extent(b, &w, all)
@@ -407,16 +321,11 @@ func (p *Planner) extent(b *buffer, w *Want, all bool) mem.Range {
 		return r
 	}
 	over := r // all blocks
-	s.blocks.Overlap(w.Span, func(_ mem.Range, i int32) bool {
-		if i == 0 {
-			return true
-		}
-		k := &p.blocks[i-1]
+	for k := range p.blocksIn(s, w.Span) {
 		if over = hull(over, k.r); all || !k.unused() {
 			r = hull(r, k.r)
 		}
-		return true
-	})
+	}
 	if over.Size() <= p.opts.KeepBelow {
 		r = over
 	}
@@ -438,12 +347,8 @@ func (p *Planner) Blocks(dst []mem.Range, id mem.BufferID, m mem.MemoryID) []mem
 	if err != nil {
 		return dst
 	}
-	if s := b.at(m); s != nil {
-		for c := s.blocks.Seek(0); c.OK(); c.Next() {
-			if c.Value() != 0 {
-				dst = append(dst, c.Range())
-			}
-		}
+	for k := range p.blocksIn(b.at(m), mem.Range{End: b.content.Size()}) {
+		dst = append(dst, k.r)
 	}
 	return dst
 }
@@ -491,24 +396,6 @@ func (f *footprint) whole() uint64 {
 	return f.low
 }
 
-var errNoBlock = errors.New("no block")
-
-// stored fails where no block holds some of r.
-func (b *buffer) stored(r mem.Range, m mem.MemoryID) error {
-	s := b.at(m)
-	if s == nil {
-		return errNoBlock
-	}
-	var err error
-	s.blocks.Overlap(r, func(part mem.Range, i int32) bool {
-		if i == 0 {
-			err = fmt.Errorf("%w of %v", errNoBlock, part)
-		}
-		return err == nil
-	})
-	return err
-}
-
 // checkBlocks tests a store's blocks.
 func (p *Planner) checkBlocks(b *buffer, s *store) error {
 	if err := s.blocks.Check(); err != nil {
@@ -516,11 +403,11 @@ func (p *Planner) checkBlocks(b *buffer, s *store) error {
 	}
 	n := 0
 	for r, i := range s.blocks.All() {
-		if i == 0 {
+		if *i == 0 {
 			continue
 		}
 		n++
-		k := &p.blocks[i-1]
+		k := &p.blocks[*i-1]
 		switch {
 		case k.r != r || k.memory != s.memory || p.buffers[k.buffer] != b:
 			return fmt.Errorf("the block at %v is that of %v on memory %d", r, k.r, k.memory)
@@ -528,15 +415,12 @@ func (p *Planner) checkBlocks(b *buffer, s *store) error {
 			return fmt.Errorf("block %v of %d bytes, which are stored whole", r, b.content.Size())
 		case !k.r.Contains(k.want):
 			return fmt.Errorf("block %v was made for %v", r, k.want)
-		case k.resident >= len(p.residents[s.memory]) || p.residents[s.memory][k.resident] != i-1:
+		case k.resident >= len(p.residents[s.memory]) || p.residents[s.memory][k.resident] != *i-1:
 			return fmt.Errorf("block %v is not among the memory's", r)
 		}
 	}
 	if n != s.n {
 		return fmt.Errorf("%d blocks, counted %d", n, s.n)
-	}
-	if i := s.blocks.Whole(mem.Range{End: b.content.Size()}); (i == nil && s.whole != 0) || (i != nil && s.whole != *i) {
-		return fmt.Errorf("block %d holds the whole, noted %d", i, s.whole)
 	}
 	return nil
 }

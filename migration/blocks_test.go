@@ -17,7 +17,7 @@ const kib = 1 << 10
 // parts is a planner with a buffer that is stored by range, on two devices.
 func parts(t testing.TB, size uint64) (*migration.Planner, mem.BufferID) {
 	p := migration.New(mem.NewTopology("gpu0", "gpu1"), migration.Options{})
-	id, err := p.Create(size)
+	id, err := p.Create(size, mem.MemorySet{})
 	require.NoError(t, err)
 	require.NoError(t, p.ByRange(id, 512))
 	return p, id
@@ -40,13 +40,13 @@ func write(t testing.TB, p *migration.Planner, s migration.Span, line *mem.Timel
 	for i := range wants {
 		w := &wants[i]
 		if !p.Exchanges(w) {
-			require.NoError(t, p.StoredIn(*w, mem.Plain))
+			require.NoError(t, p.Stored(*w, mem.Plain))
 			continue
 		}
 		var ev migration.Eviction
 		require.True(t, p.Leaves(&ev, w, roomy{}))
 		for k := range ev.Backs.Storage {
-			require.NoError(t, p.StoredIn(ev.Backs.Storage[k], mem.Plain))
+			require.NoError(t, p.Stored(ev.Backs.Storage[k], mem.Plain))
 		}
 		for k := range ev.Backs.Steps {
 			p.CommitStep(&ev.Backs, k, line.Next())
@@ -134,7 +134,7 @@ func TestANewBlockHasHazardsOfItsOwn(t *testing.T) {
 	require.Len(t, copies.Steps, 1)
 	require.Equal(t, []mem.Wait{{Point: old, Kind: mem.Data}, {Point: before}}, copies.Steps[0].Waits)
 	p.CommitStep(&copies, 0, other)
-	require.ElementsMatch(t, []mem.Point{old, other}, p.Points(nil, id, 1), "the old block is free after both")
+	require.ElementsMatch(t, []mem.Point{old, other}, p.Points(nil, id, 1, everything), "the old block is free after both")
 	p.Regrown(&w, mem.Plain, &copies, []mem.Point{other}, before)
 	rows, err := p.Hazards(id, 1)
 	require.NoError(t, err)
@@ -164,7 +164,7 @@ func BenchmarkPlanOfOneOfManyBlocks(b *testing.B) {
 		if err := p.Plan(&plan, []mem.Access{access(s, mem.Write)}, s); err != nil {
 			b.Fatal(err)
 		}
-		if err := p.StoredIn(plan.Storage[0], mem.Plain); err != nil {
+		if err := p.Stored(plan.Storage[0], mem.Plain); err != nil {
 			b.Fatal(err)
 		}
 		p.Commit(&plan, queue.point())
@@ -218,7 +218,7 @@ func TestAFootprintDoesNotWrap(t *testing.T) {
 	line := mem.NewTimeline("q", true, nil)
 	var all []mem.BufferID
 	for range 3 {
-		id, err := p.Create(size)
+		id, err := p.Create(size, mem.MemorySet{})
 		require.NoError(t, err)
 		require.NoError(t, p.ByRange(id, 512))
 		all = append(all, id)

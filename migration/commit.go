@@ -39,7 +39,7 @@ func (p *Planner) CommitStep(plan *Plan, i int, at mem.Point) {
 		c.valid = c.valid.With(to)
 	}
 	s := b.ensure(to)
-	if st.Reason.Choice == WriteBack {
+	if st.Reason.Choice == forWriteBack {
 		b.orphan(to, st.Range) // which may be valid there already
 	}
 	s.wrote(st.Range, at, true, originOf(from))
@@ -73,8 +73,12 @@ func (p *Planner) Commit(plan *Plan, at mem.Point) mem.Version {
 		a := &plan.Accesses[i]
 		b := p.buffers[uint32(a.Buffer)]
 		s := b.ensure(a.Memory)
-		if k := p.blockAt(s, a.Range.Start); k != nil {
-			k.use(p.clock, a.Range)
+		for off := a.Range.Start; off < a.Range.End; {
+			at := s.blocks.Get(off)
+			if off = at.Range.End; at.Value != 0 {
+				k := &p.blocks[at.Value-1]
+				k.used, k.paid = p.clock, k.paid || !k.want.Contains(a.Range)
+			}
 		}
 		if !a.Mode.Writes() {
 			s.read(a.Range, at)
@@ -117,12 +121,12 @@ func (p *Planner) CommitUse(plan *Plan, at mem.Point) {
 // mem.ErrInvalidBuffer or mem.ErrInvalidValue where there is no such buffer,
 // memory or range; where the buffer is not stored there is nothing to record.
 func (p *Planner) Reads(id mem.BufferID, m mem.MemoryID, r mem.Range, at mem.Point) error {
-	b, m, err := p.where(id, m)
+	b, err := p.inside(id, r)
+	if err == nil {
+		m, err = p.store(m)
+	}
 	if err != nil {
 		return err
-	}
-	if r.Empty() || r.End > b.content.Size() {
-		return fmt.Errorf("%s: range %v of its %d bytes: %w", bufferName(id), r, b.content.Size(), mem.ErrInvalidValue)
 	}
 	p.edits++
 	if s := b.at(m); s != nil {
@@ -153,9 +157,9 @@ func (p *Planner) Fail(at mem.Point, cause error) {
 	if cause == nil {
 		cause = fmt.Errorf("%v failed: %w", at, mem.ErrDependency)
 	}
-	lost := Poison{Point: at, Cause: cause}
+	lost := loss{Point: at, Cause: cause}
 	for _, b := range p.buffers {
-		var poison *Poison // one for neighbours, so that they stay equal
+		var poison *loss // one for neighbours, so that they stay equal
 		for i := range b.stores {
 			poison = b.fail(&b.stores[i], lost, poison)
 		}
@@ -170,15 +174,14 @@ func (p *Planner) Fail(at mem.Point, cause error) {
 }
 
 // fail is Fail for one store. It returns the poison made last.
-func (b *buffer) fail(s *store, lost Poison, poison *Poison) *Poison {
+func (b *buffer) fail(s *store, lost loss, poison *loss) *loss {
 	found := false
-	for c := s.hazards.Seek(0); c.OK(); c.Next() {
-		h := c.Value()
+	for r, h := range s.hazards.All() {
 		if h.writer != lost.Point {
 			continue
 		}
 		found = true
-		b.content.Update(c.Range(), func(_ mem.Range, v content) content {
+		b.content.Update(r, func(_ mem.Range, v content) content {
 			if !v.valid.Has(s.memory) {
 				return v
 			}
@@ -187,14 +190,14 @@ func (b *buffer) fail(s *store, lost Poison, poison *Poison) *Poison {
 			}
 			if v.valid.Empty() {
 				if poison == nil || poison.Version != v.version {
-					poison = &Poison{v.version, lost.Point, lost.Cause}
+					poison = &loss{v.version, lost.Point, lost.Cause}
 				}
 				v.poison = poison
 			}
 			return v
 		})
 		if h.step {
-			s.hold(c.Range(), nil)
+			s.hold(r, nil)
 		}
 	}
 	if !found {

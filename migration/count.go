@@ -20,10 +20,10 @@ import (
 // the host's store: whatever changes them waits for it.
 //
 // Bytes beyond the count are undefined, so the whole of a step's range becomes
-// valid at its destination, but partly: up to what its Carried says. Such a
+// valid at its destination, but partly: up to what its carried says. Such a
 // memory is as good as any other while the count keeps its version. With the
 // next version it is no holder any more, what the old count did not carry being
-// stale there, and the next step brings only what is beyond Carried.
+// stale there, and the next step brings only what is beyond that.
 
 // CountSize is how many bytes at the start of a size buffer hold the count, a
 // uint64 in the host's byte order.
@@ -31,10 +31,10 @@ const CountSize = 8
 
 var countRange = mem.Range{End: CountSize}
 
-// Carried is how far a step brought a range: bytes of the buffer below it are at
+// carriedTo is how far a step brought a range: bytes of the buffer below it are at
 // the destination. It is 0 until the step has succeeded. Safe for use from many
 // goroutines.
-type Carried struct{ end atomic.Uint64 }
+type carriedTo struct{ end atomic.Uint64 }
 
 // Late is what a step of a buffer with a size buffer needs when it runs.
 type Late struct {
@@ -48,7 +48,7 @@ type Late struct {
 	After []int
 
 	full       mem.Range
-	held, made *Carried
+	held, made *carriedTo
 	counted    int // its count in Plan.counted; -1 where every byte counts
 }
 
@@ -149,14 +149,14 @@ var errBeyond = fmt.Errorf("bytes beyond an earlier count were on memories that 
 
 // recount takes the memories that hold bytes partly from the valid ones.
 func (b *buffer) recount() {
-	var poison *Poison
+	var poison *loss
 	for i := range b.stores {
 		s := &b.stores[i]
 		if s.held == nil {
 			continue
 		}
 		for r, c := range s.held.All() {
-			if c == nil {
+			if *c == nil {
 				continue
 			}
 			b.content.Update(r, func(_ mem.Range, v content) content {
@@ -165,7 +165,7 @@ func (b *buffer) recount() {
 				}
 				if v.valid = v.valid.Without(s.memory); v.valid.Empty() {
 					if poison == nil || poison.Version != v.version {
-						poison = &Poison{Version: v.version, Cause: errBeyond}
+						poison = &loss{Version: v.version, Cause: errBeyond}
 					}
 					v.poison = poison
 				}
@@ -176,12 +176,12 @@ func (b *buffer) recount() {
 }
 
 // hold notes that a store has r up to c; nil where it has all or nothing of it.
-func (s *store) hold(r mem.Range, c *Carried) {
+func (s *store) hold(r mem.Range, c *carriedTo) {
 	if s.held == nil {
 		if c == nil {
 			return
 		}
-		m := rangemap.Make[*Carried](s.hazards.Size(), nil)
+		m := rangemap.Make[*carriedTo](s.hazards.Size(), nil)
 		s.held = &m
 	}
 	s.held.Set(r, c)
@@ -199,17 +199,7 @@ func (b *buffer) forget(r mem.Range) {
 func (b *buffer) whole(r mem.Range, valid mem.MemorySet, m mem.MemoryID) bool {
 	for i := range b.stores {
 		s := &b.stores[i]
-		if s.memory == m || !valid.Has(s.memory) {
-			continue
-		}
-		partly := false
-		if s.held != nil {
-			s.held.Overlap(r, func(_ mem.Range, c *Carried) bool {
-				partly = c != nil
-				return !partly
-			})
-		}
-		if !partly {
+		if s.memory != m && valid.Has(s.memory) && !s.partly(r) {
 			return true
 		}
 	}
@@ -218,29 +208,15 @@ func (b *buffer) whole(r mem.Range, valid mem.MemorySet, m mem.MemoryID) bool {
 
 // lacks reports whether bytes that an access reads have to come.
 func (b *buffer) lacks(a *mem.Access) bool {
-	for c := b.content.Seek(a.Range.Start); c.OK() && c.Range().Start < a.Range.End; c.Next() {
-		v := c.Ref()
+	for r, v := range b.content.In(a.Range) {
 		if v.valid.Empty() || v.valid.Has(a.Memory) {
 			continue
 		}
-		if !b.hostWrites(a.Memory) || b.anyUnmapped(c.Range().Intersect(a.Range)) {
+		if !b.hostWrites(a.Memory) || b.anyUnmapped(r) {
 			return true
 		}
 	}
 	return false
-}
-
-// countsFirst lets the host's accesses of size buffers come first, so that what
-// they bring need not come again for the counts' sake.
-func (p *Planner) countsFirst(d *Plan) {
-	slices.SortStableFunc(d.Accesses, func(x, y mem.Access) int { return p.countLater(x) - p.countLater(y) })
-}
-
-func (p *Planner) countLater(a mem.Access) int {
-	if a.Memory == mem.Host && len(p.buffers[uint32(a.Buffer)].serves) > 0 {
-		return 0
-	}
-	return 1
 }
 
 // bringCount plans the steps that bring a count to the host, where an access of
@@ -252,9 +228,8 @@ func (p *Planner) bringCount(dst *Plan, b *buffer, a *mem.Access) error {
 	}
 	s, n := p.buffers[uint32(size)], counted{size: size, from: len(dst.countSteps)}
 	written := !s.countMapped()
-	var lost *Poison
-	for c := s.content.Seek(0); c.OK() && c.Range().Start < CountSize; c.Next() {
-		v := c.Ref()
+	var lost *loss
+	for _, v := range s.content.In(countRange) {
 		if v.poison != nil {
 			lost = v.poison
 		}
@@ -284,19 +259,19 @@ func (p *Planner) stageCount(dst *Plan, s *buffer, size mem.BufferID) {
 	a := mem.Access{Buffer: size, Range: countRange, Memory: mem.Host}
 	at := s.at(mem.Host)
 	if at == nil || at.n == 0 {
-		// In front, since many accesses of one buffer look only at the last.
-		if w := (Want{Buffer: size, Memory: mem.Host}); !slices.Contains(dst.Storage, w) {
-			dst.Storage = slices.Insert(dst.Storage, 0, w)
+		all := mem.Range{End: s.content.Size()}
+		if w := (Want{Buffer: size, Memory: mem.Host, Range: all, Span: all}); !slices.Contains(dst.Storage, w) {
+			dst.Storage = append(dst.Storage, w)
 		}
 	}
 	dst.open(&a)
-	for c := s.content.Seek(0); c.OK() && c.Range().Start < CountSize; c.Next() {
-		v, r := c.Ref(), c.Range().Intersect(countRange)
+	for part, v := range s.content.In(countRange) {
 		if v.valid.Has(mem.Host) {
 			continue
 		}
+		r := part
 		for off := r.Start; off < r.End; off = r.Start {
-			r.End = min(c.Range().End, CountSize)
+			r.End = part.End
 			brought := false
 			for i := range dst.Steps {
 				st := &dst.Steps[i]
@@ -313,7 +288,7 @@ func (p *Planner) stageCount(dst *Plan, s *buffer, size mem.BufferID) {
 				p.bring(dst, s, at, &a, &run{r, v.valid, v.version, v.version})
 				r.Start = r.End
 			}
-			r.End = min(c.Range().End, CountSize)
+			r.End = part.End
 		}
 	}
 }
@@ -330,9 +305,9 @@ func (p *Planner) gateLate(dst *Plan, st *Step, b *buffer, to *store) {
 	st.Late = nil
 	late := Late{counted: -1}
 	if to != nil && to.held != nil {
-		c := to.held.Seek(st.Range.Start)
-		late.held = c.Value()
-		st.Range.End = min(st.Range.End, c.Range().End)
+		c := to.held.Get(st.Range.Start)
+		late.held = c.Value
+		st.Range.End = min(st.Range.End, c.Range.End)
 	}
 	if b.count != 0 {
 		if i := dst.countOf(b.count); dst.counted[i].version > 0 {
@@ -352,13 +327,12 @@ func (p *Planner) gateCount(dst *Plan, st *Step, size mem.BufferID) {
 	if host == nil {
 		return
 	}
-	for c := s.content.Seek(0); c.OK() && c.Range().Start < CountSize; c.Next() {
-		if !c.Ref().valid.Has(mem.Host) {
+	for r, v := range s.content.In(countRange) {
+		if !v.valid.Has(mem.Host) {
 			continue // a step brings it
 		}
-		r := c.Range().Intersect(countRange)
-		for h := host.hazards.Seek(r.Start); h.OK() && h.Range().Start < r.End; h.Next() {
-			dst.arena = host.data(dst.arena, int(st.from), h.Ref(), &p.stepWaits)
+		for _, h := range host.hazards.In(r) {
+			dst.arena = host.data(dst.arena, int(st.from), h, &p.stepWaits)
 		}
 	}
 }
@@ -375,7 +349,7 @@ func (d *Plan) finishLate(st *Step) {
 	if l.counted >= 0 {
 		c := d.counted[l.counted]
 		l.Count, l.Version, l.After = c.size, c.version, d.countSteps[c.from:c.to:c.to]
-		l.made = new(Carried)
+		l.made = new(carriedTo)
 	}
 }
 

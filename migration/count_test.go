@@ -23,9 +23,9 @@ func newCounting(t *testing.T) *counting {
 	c := &counting{t: t, p: migration.New(mem.NewTopology("a", "b", "c"), migration.Options{}),
 		work: mem.NewTimeline("work", false, nil), moves: mem.NewTimeline("moves", false, nil)}
 	var err error
-	c.data, err = c.p.Create(64)
+	c.data, err = c.p.Create(64, mem.MemorySet{})
 	require.NoError(t, err)
-	c.size, err = c.p.Create(8)
+	c.size, err = c.p.Create(8, mem.MemorySet{})
 	require.NoError(t, err)
 	require.NoError(t, c.p.SetContentSize(c.data, c.size))
 	return c
@@ -35,7 +35,7 @@ func newCounting(t *testing.T) *counting {
 func (c *counting) run(id mem.BufferID, mode mem.Mode, m mem.MemoryID, r mem.Range) []migration.Step {
 	require.NoError(c.t, c.p.Plan(&c.plan, []mem.Access{{Buffer: id, Range: r, Mode: mode, Memory: m}}))
 	for _, w := range c.plan.Storage {
-		require.NoError(c.t, c.p.Stored(w.Buffer, w.Memory, mem.Plain))
+		require.NoError(c.t, c.p.Stored(w, mem.Plain))
 	}
 	for i := range c.plan.Steps {
 		c.p.CommitStep(&c.plan, i, c.moves.Next())
@@ -80,7 +80,7 @@ func TestAStepOfACountedBufferWaitsForItsCountOnTheHost(t *testing.T) {
 	require.Equal(t, uint64(8), c.p.Stats().BytesMoved, "what moves of the rest nobody knows yet")
 	require.Equal(t, uint64(64), c.p.Stats().LateBytes)
 
-	other, err := c.p.Create(64)
+	other, err := c.p.Create(64, mem.MemorySet{})
 	require.NoError(t, err)
 	c.run(other, mem.Write, 1, all)
 	c.run(c.size, mem.Write, 1, mem.Range{End: 8})
@@ -120,11 +120,11 @@ func TestWhenTheCountChangesOnlyWhatWasNotCarriedIsBrought(t *testing.T) {
 
 func TestSizeBuffersThatCannotBe(t *testing.T) {
 	c := newCounting(t)
-	small, err := c.p.Create(7)
+	small, err := c.p.Create(7, mem.MemorySet{})
 	require.NoError(t, err)
-	other, err := c.p.Create(8)
+	other, err := c.p.Create(8, mem.MemorySet{})
 	require.NoError(t, err)
-	gone, err := c.p.Create(8)
+	gone, err := c.p.Create(8, mem.MemorySet{})
 	require.NoError(t, err)
 	require.NoError(t, c.p.Release(gone))
 	for _, bad := range []struct {

@@ -11,9 +11,9 @@ import (
 
 func TestBadAccessesAreRefusedAndChangeNothing(t *testing.T) {
 	p := migration.New(mem.NewTopology("a", "b"), migration.Options{})
-	id, err := p.CreateWith(100, mem.SetOf(1))
+	id, err := p.Create(100, mem.SetOf(1))
 	require.NoError(t, err)
-	gone, err := p.Create(10)
+	gone, err := p.Create(10, mem.MemorySet{})
 	require.NoError(t, err)
 	require.NoError(t, p.Release(gone))
 	for _, c := range []struct {
@@ -51,33 +51,33 @@ func TestBadAccessesAreRefusedAndChangeNothing(t *testing.T) {
 
 func TestBuffersOfNoSizeOrOnNoMemoryAreRefused(t *testing.T) {
 	p := migration.New(mem.NewTopology("a"), migration.Options{})
-	_, err := p.Create(0)
+	_, err := p.Create(0, mem.MemorySet{})
 	require.ErrorIs(t, err, mem.ErrInvalidSize)
-	_, err = p.CreateWith(10, mem.SetOf(1, 2))
+	_, err = p.Create(10, mem.SetOf(1, 2))
 	require.ErrorIs(t, err, mem.ErrInvalidValue)
 	require.Zero(t, p.Stats().Buffers)
 	require.ErrorIs(t, p.Release(0), mem.ErrInvalidBuffer)
-	require.ErrorIs(t, p.Stored(1<<32, 0, mem.Plain), mem.ErrInvalidBuffer)
-	require.Empty(t, p.Points(nil, 1<<32, 0))
+	require.ErrorIs(t, p.Stored(migration.Want{Buffer: 1 << 32, Memory: 0}, mem.Plain), mem.ErrInvalidBuffer)
+	require.Empty(t, p.Points(nil, 1<<32, 0, everything))
 	require.True(t, p.Stores(1<<32).Empty())
 }
 
 func TestTheOnlyCopyCannotBeGivenUp(t *testing.T) {
 	p := migration.New(mem.NewTopology("a", "b"), migration.Options{})
-	id, err := p.CreateWith(10, mem.SetOf(1))
+	id, err := p.Create(10, mem.SetOf(1))
 	require.NoError(t, err)
-	require.ErrorIs(t, p.Unstored(id, 1), mem.ErrInvalidOperation)
-	require.NoError(t, p.Stored(id, 2, mem.Plain))
+	require.ErrorIs(t, p.Unstored(migration.Want{Buffer: id, Memory: 1}), mem.ErrInvalidOperation)
+	require.NoError(t, p.Stored(migration.Want{Buffer: id, Memory: 2}, mem.Plain))
 	require.Equal(t, mem.SetOf(1, 2), p.Stores(id))
-	require.NoError(t, p.Unstored(id, 2), "nothing was there")
-	require.NoError(t, p.Unstored(id, 2), "again")
-	require.ErrorIs(t, p.Unstored(id, 9), mem.ErrInvalidValue)
+	require.NoError(t, p.Unstored(migration.Want{Buffer: id, Memory: 2}), "nothing was there")
+	require.NoError(t, p.Unstored(migration.Want{Buffer: id, Memory: 2}), "again")
+	require.ErrorIs(t, p.Unstored(migration.Want{Buffer: id, Memory: 9}), mem.ErrInvalidValue)
 	require.NoError(t, p.Check())
 }
 
 func TestCommittingAPlanThatWasOvertakenPanics(t *testing.T) {
 	p := migration.New(mem.NewTopology("a"), migration.Options{})
-	id, err := p.CreateWith(10, mem.SetOf(1))
+	id, err := p.Create(10, mem.SetOf(1))
 	require.NoError(t, err)
 	q := mem.NewTimeline("q", true, nil)
 	var first, second migration.Plan
@@ -91,7 +91,7 @@ func TestCommittingAPlanThatWasOvertakenPanics(t *testing.T) {
 
 func TestStorageNeverToldIsFoundByCheck(t *testing.T) {
 	p := migration.New(mem.NewTopology("a"), migration.Options{})
-	id, err := p.Create(10)
+	id, err := p.Create(10, mem.MemorySet{})
 	require.NoError(t, err)
 	var plan migration.Plan
 	require.NoError(t, p.Plan(&plan, []mem.Access{use(mem.Write, id, 0, 10, 1)}))
@@ -105,7 +105,7 @@ func TestPlanAndCommitInSteadyStateAllocateNothing(t *testing.T) {
 	for i := range queues {
 		queues[i] = mem.NewTimeline("q", i%2 == 0, nil)
 	}
-	id, err := p.CreateWith(1<<16, mem.SetOf(mem.Host, 1, 2, 3))
+	id, err := p.Create(1<<16, mem.SetOf(mem.Host, 1, 2, 3))
 	require.NoError(t, err)
 	var plan migration.Plan
 	var open []mem.Point
@@ -142,7 +142,7 @@ func TestPlanAndCommitInSteadyStateAllocateNothing(t *testing.T) {
 
 func TestAWriterWaitsOnceForEachOfVeryManyReaders(t *testing.T) {
 	p := migration.New(mem.NewTopology("a"), migration.Options{})
-	id, err := p.CreateWith(100, mem.SetOf(1))
+	id, err := p.Create(100, mem.SetOf(1))
 	require.NoError(t, err)
 	ooo := mem.NewTimeline("ooo", false, nil)
 	var plan migration.Plan
@@ -167,7 +167,7 @@ func TestAWriterWaitsOnceForEachOfVeryManyReaders(t *testing.T) {
 func TestStateIsBoundedByWhatIsOutstanding(t *testing.T) {
 	p := migration.New(mem.NewTopology("a"), migration.Options{})
 	const size, open = 1 << 20, 8
-	id, err := p.CreateWith(size, mem.SetOf(1))
+	id, err := p.Create(size, mem.SetOf(1))
 	require.NoError(t, err)
 	q := mem.NewTimeline("q", false, nil)
 	var plan migration.Plan

@@ -47,7 +47,7 @@ type Eviction struct {
 	// command.
 	Backs Plan
 	// Stays says, where there is not enough that may go, what keeps the rest.
-	Stays []Stay
+	Stays []stay
 
 	tried []Victim
 }
@@ -64,8 +64,8 @@ type Victim struct {
 // Dropped is how many bytes leave without being moved: another memory holds them.
 func (v *Victim) Dropped() uint64 { return v.Fresh - v.Back }
 
-// Stay is a block that does not leave, and why.
-type Stay struct {
+// stay is a block that does not leave, and why.
+type stay struct {
 	Buffer mem.BufferID
 	Memory mem.MemoryID
 	Range  mem.Range // of the buffer
@@ -102,9 +102,7 @@ const putBacks = 16
 // the blocks that are to be exchanged for larger ones (Want): then the plan has to be made
 // again.
 func (p *Planner) Evict(dst *Eviction, plan *Plan, short []mem.MemoryID, least int, old bool, policy eviction.Policy, room Room) bool {
-	dst.Victims, dst.Stays = dst.Victims[:0], dst.Stays[:0]
-	dst.Backs.reset()
-	p.evictions++
+	p.begin(dst)
 	p.markInUse(plan, old)
 	ok := policy != nil
 	for _, m := range short {
@@ -124,6 +122,13 @@ func (p *Planner) Evict(dst *Eviction, plan *Plan, short []mem.MemoryID, least i
 	return true
 }
 
+// begin empties dst for a new eviction.
+func (p *Planner) begin(dst *Eviction) {
+	dst.Victims, dst.Stays = dst.Victims[:0], dst.Stays[:0]
+	dst.Backs.reset()
+	p.evictions++
+}
+
 // markInUse marks the blocks that a plan uses, wherever they are, for the current eviction.
 func (p *Planner) markInUse(plan *Plan, old bool) {
 	for _, a := range plan.Accesses {
@@ -131,22 +136,15 @@ func (p *Planner) markInUse(plan *Plan, old bool) {
 	}
 	for i := range plan.Storage { // counts, too
 		w := &plan.Storage[i]
-		b := p.buffers[uint32(w.Buffer)]
-		p.mark(b, w.in(b.content.Size()))
+		p.mark(p.buffers[uint32(w.Buffer)], w.Range)
 	}
 	for i := range plan.Steps {
 		p.mark(p.buffers[uint32(plan.Steps[i].Buffer)], plan.Steps[i].Range)
 	}
-	for i := range plan.Storage {
+	for i := 0; old && i < len(plan.Storage); i++ {
 		w := &plan.Storage[i]
-		b := p.buffers[uint32(w.Buffer)]
-		if s := b.at(w.Memory); s != nil && old {
-			s.blocks.Overlap(w.in(b.content.Size()), func(_ mem.Range, i int32) bool {
-				if i != 0 {
-					p.blocks[i-1].inUse = 0
-				}
-				return true
-			})
+		for k := range p.blocksIn(p.buffers[uint32(w.Buffer)].at(w.Memory), w.Range) {
+			k.inUse = 0
 		}
 	}
 }
@@ -154,13 +152,8 @@ func (p *Planner) markInUse(plan *Plan, old bool) {
 // mark marks the blocks that hold some of r, on all memories, as in use.
 func (p *Planner) mark(b *buffer, r mem.Range) {
 	for i := range b.stores {
-		s := &b.stores[i]
-		for off := r.Start; off < r.End; {
-			in, k := s.blocks.Get(off)
-			if k != 0 {
-				p.blocks[k-1].inUse = p.evictions
-			}
-			off = in.End
+		for k := range p.blocksIn(&b.stores[i], r) {
+			k.inUse = p.evictions
 		}
 	}
 }
@@ -215,42 +208,35 @@ func (p *Planner) wantsOf(dst *Eviction) {
 // wantBack lists the storage that a victim's write-back needs, if there is none.
 func (p *Planner) wantBack(dst *Eviction, v *Victim) {
 	b := p.buffers[uint32(v.Buffer)]
-	if w := b.backWant(v, v.To); !b.holds(v.To, v.Range) && !slices.Contains(dst.Backs.Storage, w) {
+	if w := b.backWant(v, v.To); !b.inBlocks(v.To, v.Range) && !slices.Contains(dst.Backs.Storage, w) {
 		dst.Backs.Storage = append(dst.Backs.Storage, w)
 	}
 }
 
 // backWant is the storage that a victim's write-back to a memory needs.
 func (b *buffer) backWant(v *Victim, to mem.MemoryID) Want {
-	if b.byRange(to) {
-		return Want{Buffer: v.Buffer, Memory: to, Range: v.Range, Span: v.Range}
-	}
-	return Want{Buffer: v.Buffer, Memory: to}
+	r := b.round(to, v.Range)
+	return Want{Buffer: v.Buffer, Memory: to, Range: r, Span: r}
 }
 
-// holds reports whether blocks of a memory hold all of r.
-func (b *buffer) holds(m mem.MemoryID, r mem.Range) bool {
+// inBlocks reports whether blocks of a memory hold all of r.
+func (b *buffer) inBlocks(m mem.MemoryID, r mem.Range) bool {
 	s := b.at(m)
-	if s == nil || s.covers(r) {
-		return s != nil
+	if s == nil {
+		return false
 	}
-	return s.each(r, true)
+	for _, i := range s.blocks.In(r) {
+		if *i == 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // empty reports whether no block of a memory holds any of r.
-func (b *buffer) empty(m mem.MemoryID, r mem.Range) bool {
-	s := b.at(m)
-	return s == nil || s.each(r, false)
-}
-
-// each reports whether all of r is in blocks, or nothing.
-func (s *store) each(r mem.Range, held bool) bool {
-	for off := r.Start; off < r.End; {
-		in, i := s.blocks.Get(off)
-		if (i != 0) != held {
-			return false
-		}
-		off = in.End
+func (p *Planner) empty(b *buffer, m mem.MemoryID, r mem.Range) bool {
+	for range p.blocksIn(b.at(m), r) {
+		return false
 	}
 	return true
 }
@@ -274,13 +260,7 @@ func (e *Eviction) keep(first, least int, fits func([]Victim) bool) {
 }
 
 // victim is a block as one that may leave.
-func (p *Planner) victim(i int32) Victim {
-	k := &p.blocks[i]
-	b := p.buffers[k.buffer]
-	v := Victim{Candidate: eviction.Candidate{Buffer: b.id(k.buffer), Memory: k.memory, Range: k.r, Used: k.used}}
-	v.Fresh, v.Back = b.worth(b.at(k.memory), k.r)
-	return v
-}
+func (p *Planner) victim(k *block) Victim { return Victim{Candidate: *p.candidate(k)} }
 
 // id names a buffer, given its index.
 func (b *buffer) id(index uint32) mem.BufferID {
@@ -300,8 +280,7 @@ func (p *Planner) seconds(from, to mem.MemoryID, bytes uint64) float64 {
 // worth is how many bytes of a range are valid in a store, and how many of these no other
 // holds for certain.
 func (b *buffer) worth(s *store, in mem.Range) (fresh, back uint64) {
-	for c := b.content.Seek(in.Start); c.OK() && c.Range().Start < in.End; c.Next() {
-		v, r := c.Ref(), c.Range().Intersect(in)
+	for r, v := range b.content.In(in) {
 		if !v.valid.Has(s.memory) {
 			continue
 		}
@@ -323,21 +302,22 @@ func (b *buffer) worth(s *store, in mem.Range) (fresh, back uint64) {
 // worse than m does (C10), and cuts r to where that is so, or is not.
 func (b *buffer) certain(r *mem.Range, valid mem.MemorySet, m mem.MemoryID) bool {
 	whole := *r
-	own := b.at(m).hazards.Seek(whole.Start)
+	own := b.at(m).hazards.Get(whole.Start)
 	for i := range b.stores {
 		s := &b.stores[i]
 		if s.memory == m || !valid.Has(s.memory) {
 			continue
 		}
-		c := s.hazards.Seek(whole.Start)
-		end, ok := min(whole.End, c.Range().End), !c.Ref().step || c.Ref().writer.Succeeded()
+		at := s.hazards.Get(whole.Start)
+		h := &at.Value
+		end, ok := min(whole.End, at.Range.End), !h.step || h.writer.Succeeded()
 		if !ok {
-			end = min(end, own.Range().End)
-			ok = own.Ref().from == originOf(s.memory) || c.Ref().from == originOf(m) && !c.Ref().writer.Reached()
+			end = min(end, own.Range.End)
+			ok = own.Value.from == originOf(s.memory) || h.from == originOf(m) && !h.writer.Reached()
 		}
 		if s.held != nil {
-			h := s.held.Seek(whole.Start)
-			end, ok = min(end, h.Range().End), ok && h.Value() == nil
+			c := s.held.Get(whole.Start)
+			end, ok = min(end, c.Range.End), ok && c.Value == nil
 		}
 		if r.End = min(r.End, end); ok {
 			r.End = end
@@ -389,9 +369,9 @@ func (p *Planner) keeps(b *buffer, v *Victim, room Room) eviction.Why {
 
 // hangs says whether somebody who uses bytes of a store hangs on something.
 func (p *Planner) hangs(s *store, r mem.Range, room Room) eviction.Why {
-	for c := s.hazards.Seek(r.Start); c.OK() && c.Range().Start < r.End; c.Next() {
+	for _, h := range s.hazards.In(r) {
 		p.stepWaits.reset()
-		p.using = s.order(p.using[:0], 0, c.Ref(), &p.stepWaits)
+		p.using = s.order(p.using[:0], 0, h, &p.stepWaits)
 		for _, w := range p.using {
 			if why := room.Hangs(w.Point); why != eviction.Goes {
 				return why
@@ -403,23 +383,15 @@ func (p *Planner) hangs(s *store, r mem.Range, room Room) eviction.Why {
 
 // partlyBack reports whether a store holds only partly what would be written back.
 func (b *buffer) partlyBack(s *store, in mem.Range) bool {
-	found := false
-	s.held.Overlap(in, func(r mem.Range, c *Carried) bool {
-		if c == nil {
+	for part, c := range s.held.In(in) {
+		if *c == nil {
+			continue
+		}
+		if _, back := b.worth(s, part); back > 0 {
 			return true
 		}
-		b.content.Overlap(r, func(r mem.Range, v content) bool {
-			for rest := r; !rest.Empty() && v.valid.Has(s.memory); rest.Start = r.End {
-				if r = rest; !b.certain(&r, v.valid, s.memory) {
-					found = true
-					return false
-				}
-			}
-			return true
-		})
-		return !found
-	})
-	return found
+	}
+	return false
 }
 
 // destination finds where a victim's bytes are written back to in the shortest time
@@ -435,7 +407,7 @@ func (p *Planner) destination(dst *Eviction, b *buffer, v *Victim, short []mem.M
 				continue
 			}
 			w := b.backWant(v, d)
-			has := b.holds(d, v.Range)
+			has := b.inBlocks(d, v.Range)
 			switch {
 			case stored != has:
 				continue
@@ -446,7 +418,7 @@ func (p *Planner) destination(dst *Eviction, b *buffer, v *Victim, short []mem.M
 					}
 					continue
 				}
-			case !has && !b.empty(d, w.in(b.content.Size())):
+			case !has && !p.empty(b, d, w.Range):
 				continue
 			}
 			back := mem.Range{Start: v.Range.Start, End: v.Range.Start + v.Back}
@@ -482,8 +454,7 @@ func (p *Planner) writeBack(dst *Plan, v *Victim) {
 	b := p.buffers[uint32(v.Buffer)]
 	from, to := b.at(v.Memory), b.at(v.To)
 	dst.groups = append(dst.groups, group{v.Buffer, v.To, v.Range.End, len(dst.Steps)})
-	for c := b.content.Seek(v.Range.Start); c.OK() && c.Range().Start < v.Range.End; c.Next() {
-		held, r := c.Ref(), c.Range().Intersect(v.Range)
+	for r, held := range b.content.In(v.Range) {
 		for rest := r; !rest.Empty() && held.valid.Has(v.Memory); rest.Start = r.End {
 			if r = rest; b.certain(&r, held.valid, v.Memory) {
 				continue
@@ -491,7 +462,7 @@ func (p *Planner) writeBack(dst *Plan, v *Victim) {
 			for off := r.Start; off < r.End; {
 				st := dst.step()
 				st.Buffer, st.From, st.To, st.legs = v.Buffer, v.Memory, v.To, p.legs(v.Memory, v.To)
-				st.Reason = Reason{held.version, held.version, held.valid, WriteBack}
+				st.Reason = Reason{held.version, held.version, held.valid, forWriteBack}
 				st.Range = mem.Range{Start: off, End: r.End}
 				p.gate(dst, st, from, to)
 				st.to = int32(len(dst.arena))
@@ -506,10 +477,8 @@ func (p *Planner) writeBack(dst *Plan, v *Victim) {
 // Holds lists the blocks on a memory, the largest first, with what keeps each there from
 // the command of a plan, or, where that is nil, from all. The slice is valid until the next
 // call.
-func (p *Planner) Holds(dst *Eviction, plan *Plan, m mem.MemoryID, room Room) []Stay {
-	dst.Stays = dst.Stays[:0]
-	dst.Backs.reset()
-	if p.evictions++; plan != nil {
+func (p *Planner) Holds(dst *Eviction, plan *Plan, m mem.MemoryID, room Room) []stay {
+	if p.begin(dst); plan != nil {
 		p.markInUse(plan, false)
 	}
 	p.stays(dst, m, []mem.MemoryID{m}, room)
@@ -521,7 +490,7 @@ func (p *Planner) Holds(dst *Eviction, plan *Plan, m mem.MemoryID, room Room) []
 func (p *Planner) stays(dst *Eviction, m mem.MemoryID, short []mem.MemoryID, room Room) {
 	first := len(dst.Stays)
 	for _, i := range p.residents[m] {
-		v := p.victim(i)
+		v := p.victim(&p.blocks[i])
 		b := p.buffers[uint32(v.Buffer)]
 		why, at := p.keeps(b, &v, room), m
 		if why == eviction.Goes {
@@ -533,9 +502,9 @@ func (p *Planner) stays(dst *Eviction, m mem.MemoryID, short []mem.MemoryID, roo
 				}
 			}
 		}
-		dst.Stays = append(dst.Stays, Stay{v.Buffer, m, v.Range, why, at})
+		dst.Stays = append(dst.Stays, stay{v.Buffer, m, v.Range, why, at})
 	}
-	slices.SortFunc(dst.Stays[first:], func(a, b Stay) int {
+	slices.SortFunc(dst.Stays[first:], func(a, b stay) int {
 		return cmp.Or(-cmp.Compare(a.Range.Size(), b.Range.Size()), cmp.Compare(a.Buffer, b.Buffer), cmp.Compare(a.Range.Start, b.Range.Start))
 	})
 }
@@ -543,31 +512,30 @@ func (p *Planner) stays(dst *Eviction, m mem.MemoryID, short []mem.MemoryID, roo
 // EvictBlocks fills dst with what has to be done so that a buffer's blocks leave a memory,
 // whatever room there is; where one cannot, it says why, and none does. Nothing changes.
 func (p *Planner) EvictBlocks(dst *Eviction, id mem.BufferID, m mem.MemoryID, room Room) (eviction.Why, error) {
-	dst.Victims, dst.Stays = dst.Victims[:0], dst.Stays[:0]
-	dst.Backs.reset()
-	p.evictions++
+	p.begin(dst)
 	b, m, err := p.where(id, m)
 	if err != nil {
 		return eviction.Foreign, err
 	}
-	s := b.at(m)
-	if s == nil {
-		return eviction.Goes, nil
-	}
-	for c := s.blocks.Seek(0); c.OK(); c.Next() {
-		if c.Value() == 0 {
-			continue
-		}
-		v := p.victim(c.Value() - 1)
-		if why := p.mayLeave(dst, &v, []mem.MemoryID{m}, room); why != eviction.Goes {
-			dst.Backs.reset()
-			dst.Victims = dst.Victims[:0]
+	for k := range p.blocksIn(b.at(m), mem.Range{End: b.content.Size()}) {
+		if why := p.addVictim(dst, p.victim(k), room); why != eviction.Goes {
 			return why, nil
 		}
-		dst.Victims = append(dst.Victims, v)
 	}
 	p.planBacks(dst)
 	return eviction.Goes, nil
+}
+
+// addVictim adds a victim that has to leave; where it cannot, it says why, and none does.
+func (p *Planner) addVictim(dst *Eviction, v Victim, room Room) eviction.Why {
+	short := [1]mem.MemoryID{v.Memory}
+	why := p.mayLeave(dst, &v, short[:], room)
+	if why == eviction.Goes {
+		dst.Victims = append(dst.Victims, v)
+	} else {
+		p.begin(dst)
+	}
+	return why
 }
 
 // planBacks plans the write-backs of all victims.
@@ -575,7 +543,8 @@ func (p *Planner) planBacks(dst *Eviction) {
 	for i := range dst.Victims {
 		p.writeBack(&dst.Backs, &dst.Victims[i])
 	}
-	p.finish(&dst.Backs)
+	dst.Backs.finish()
+	p.Reroute(&dst.Backs)
 	dst.Backs.edits = p.edits
 }
 

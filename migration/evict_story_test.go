@@ -69,7 +69,7 @@ func (s *story) evict(t *testing.T, d *datadriven.TestData) string {
 		return b.String()
 	}
 	for _, w := range ev.Backs.Storage {
-		if err := s.p.Stored(w.Buffer, w.Memory, mem.Plain); err != nil {
+		if err := s.p.Stored(w, mem.Plain); err != nil {
 			return result(err)
 		}
 	}
@@ -80,7 +80,7 @@ func (s *story) evict(t *testing.T, d *datadriven.TestData) string {
 	}
 	for i := range ev.Victims {
 		v := &ev.Victims[i]
-		fmt.Fprintf(&b, "%s is free after %v\n", s.name(v.Buffer), s.p.Points(nil, v.Buffer, v.Memory))
+		fmt.Fprintf(&b, "%s is free after %v\n", s.name(v.Buffer), s.p.Points(nil, v.Buffer, v.Memory, everything))
 		s.p.Evicted(v)
 	}
 	return b.String()

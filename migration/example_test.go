@@ -11,7 +11,7 @@ import (
 func ExamplePlanner() {
 	topo := mem.NewTopology("gpu0", "gpu1")
 	p := migration.New(topo, migration.Options{})
-	id, _ := p.CreateWith(1024, mem.SetOf(mem.Host))
+	id, _ := p.Create(1024, mem.SetOf(mem.Host))
 	queue, copies := mem.NewTimeline("queue", true, nil), mem.NewTimeline("copies", false, nil)
 
 	var plan migration.Plan
@@ -21,7 +21,7 @@ func ExamplePlanner() {
 		return
 	}
 	for _, w := range plan.Storage { // allocate, then:
-		_ = p.Stored(w.Buffer, w.Memory, mem.Plain)
+		_ = p.Stored(w, mem.Plain)
 	}
 	for i := range plan.Steps { // submit to a hidden queue, then:
 		p.CommitStep(&plan, i, copies.Next())

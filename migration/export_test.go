@@ -2,6 +2,18 @@ package migration
 
 import "godwit/mem"
 
+// Hazard is a row of Planner.Hazards.
+type Hazard = hazardRow
+
+// Choices that tests name.
+const (
+	ByWay    = byWay
+	ByTime   = byTime
+	ByLoad   = byLoad
+	ByNumber = byNumber
+	ByRelay  = byRelay
+)
+
 // Retire forgets every point of every buffer that has been reached, which commits do little
 // by little: so tests see that nothing of them is left.
 func (p *Planner) Retire() {

@@ -85,14 +85,14 @@ func (s *story) act(t *testing.T, d *datadriven.TestData) string {
 		return s.hazards(t, d)
 	case "points":
 		var b strings.Builder
-		for _, p := range s.p.Points(nil, s.buffers[d.CmdArgs[0].Key], s.memory(t, d, d.CmdArgs[1].Key)) {
+		for _, p := range s.p.Points(nil, s.buffers[d.CmdArgs[0].Key], s.memory(t, d, d.CmdArgs[1].Key), everything) {
 			fmt.Fprintln(&b, p)
 		}
 		return b.String()
 	case "release":
 		return result(s.p.Release(s.buffers[d.CmdArgs[0].Key]))
 	case "unstored":
-		return result(s.p.Unstored(s.buffers[d.CmdArgs[0].Key], s.memory(t, d, d.CmdArgs[1].Key)))
+		return result(s.p.Unstored(migration.Want{Buffer: s.buffers[d.CmdArgs[0].Key], Memory: s.memory(t, d, d.CmdArgs[1].Key)}))
 	case "retire":
 		s.p.Retire()
 		return ""
@@ -164,7 +164,7 @@ func (s *story) create(t *testing.T, d *datadriven.TestData) string {
 			}
 		}
 	}
-	id, err := s.p.CreateWith(size, on)
+	id, err := s.p.Create(size, on)
 	s.buffers[d.CmdArgs[0].Key] = id
 	s.sizes[id] = size
 	return result(err)
@@ -181,7 +181,7 @@ func (s *story) run(t *testing.T, d *datadriven.TestData) string {
 		return out
 	}
 	for _, w := range plan.Storage {
-		if err := s.p.Stored(w.Buffer, w.Memory, mem.Plain); err != nil {
+		if err := s.p.Stored(w, mem.Plain); err != nil {
 			return result(err)
 		}
 	}

@@ -11,14 +11,13 @@ import (
 // for before its bytes are used.
 type store struct {
 	memory   mem.MemoryID
-	whole    int32               // the block that holds all of the buffer, as in blocks; 0 where none does
 	n        int                 // its blocks
 	blocks   rangemap.Map[int32] // place in Planner.blocks + 1, 0 where there is no block
 	hazards  rangemap.Map[hazard]
 	overflow overflow
-	cursor   uint64                  // where the next sweep goes on
-	due      int                     // commits since the last one
-	held     *rangemap.Map[*Carried] // what it holds partly; nil where nothing ever was, see count.go
+	cursor   uint64                    // where the next sweep goes on
+	due      int                       // commits since the last one
+	held     *rangemap.Map[*carriedTo] // what it holds partly; nil where nothing ever was, see count.go
 }
 
 // hazard is who used a byte of a store last. Readers on one in-order queue
@@ -190,21 +189,22 @@ func (s *store) sweep() {
 		return
 	}
 	s.due = 0
-	c := s.hazards.Seek(s.cursor)
-	if !c.OK() {
-		c = s.hazards.Seek(0)
+	if s.cursor >= s.hazards.Size() {
+		s.cursor = 0
 	}
 	var r mem.Range // of what is to be retired
-	for i := 0; i < sweep*sweepEvery && c.OK(); i++ {
-		at := c.Range()
+	looked := 0
+	for at, h := range s.hazards.In(mem.Range{Start: s.cursor, End: s.hazards.Size()}) {
 		s.cursor = at.End
-		if s.retirable(c.Ref()) {
+		if s.retirable(h) {
 			if r.Empty() {
 				r.Start = at.Start
 			}
 			r.End = at.End
 		}
-		c.Next()
+		if looked++; looked == sweep*sweepEvery {
+			break
+		}
 	}
 	s.hazards.Update(r, s.retired)
 }

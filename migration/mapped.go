@@ -36,12 +36,9 @@ type mapping struct {
 // until then. It fails with mem.ErrInvalidBuffer or mem.ErrInvalidValue where
 // there is no such buffer or range. Ranges may overlap.
 func (p *Planner) Mapped(id mem.BufferID, r mem.Range, at mem.Point) error {
-	b, err := p.buffer(id)
+	b, err := p.inside(id, r)
 	if err != nil {
 		return err
-	}
-	if r.Empty() || r.End > b.content.Size() {
-		return fmt.Errorf("%s: range %v of its %d bytes: %w", bufferName(id), r, b.content.Size(), mem.ErrInvalidValue)
 	}
 	h := b.use()
 	h.maps = append(h.maps, mapping{r: r, at: at})
@@ -79,12 +76,12 @@ func (p *Planner) Unmapped(id mem.BufferID, r mem.Range, at mem.Point) error {
 // an unmap. Whoever uses them there goes on. It fails like Mapped, and with
 // mem.ErrInvalidValue where there is no such memory.
 func (p *Planner) Written(id mem.BufferID, m mem.MemoryID, r mem.Range) error {
-	b, m, err := p.where(id, m)
+	b, err := p.inside(id, r)
+	if err == nil {
+		m, err = p.store(m)
+	}
 	if err != nil {
 		return err
-	}
-	if r.Empty() || r.End > b.content.Size() {
-		return fmt.Errorf("%s: range %v of its %d bytes: %w", bufferName(id), r, b.content.Size(), mem.ErrInvalidValue)
 	}
 	p.version++
 	b.content.Set(r, content{version: p.version, valid: mem.SetOf(m)})
@@ -158,36 +155,12 @@ func (b *buffer) anyUnmapped(r mem.Range) bool {
 	return false
 }
 
-// bringBeside is bring into a host that has some of the buffer mapped for writing:
-// beside what it has mapped. For those bytes the command waits as for any that
-// need not come, and for the map.
-func (p *Planner) bringBeside(dst *Plan, b *buffer, s *store, a *mem.Access, stale run) {
-	for rest := stale.r; !rest.Empty(); rest.Start = stale.r.End {
-		var by *mapping
-		if stale.r, by = b.firstMapped(rest); by == nil {
-			p.bringRun(dst, b, s, a, &stale)
-			continue
-		}
-		if s != nil {
-			p.wait(dst, s, stale.r, a.Mode, false)
-		}
-		if !by.at.Succeeded() {
-			dst.Waits = p.commandWaits.add(dst.Waits, 0, mem.Wait{Point: by.at, Kind: mem.Data})
-		}
-	}
-}
-
 // countMapped reports whether the host may be writing the count that b holds.
 func (b *buffer) countMapped() bool {
-	if len(b.maps()) == 0 {
-		return false
-	}
-	for rest := countRange; !rest.Empty(); {
-		first, by := b.firstMapped(rest)
-		if by != nil {
+	for i := range b.maps() {
+		if m := &b.maps()[i]; !m.failed && m.r.Overlaps(countRange) {
 			return true
 		}
-		rest.Start = first.End
 	}
 	return false
 }

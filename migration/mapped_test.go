@@ -59,7 +59,7 @@ func (g *program) hostMaps(b mem.BufferID, start, end uint64) (on, at mem.Point)
 	access := []mem.Access{use(mem.Write, b, start, end, mem.Host)}
 	var plan migration.Plan
 	require.NoError(g.t, g.p.Plan(&plan, access))
-	require.NoError(g.t, g.p.Stored(b, mem.Host, mem.Plain))
+	require.NoError(g.t, g.p.Stored(migration.Want{Buffer: b, Memory: mem.Host}, mem.Plain))
 	g.p.CommitUse(&plan, on)
 	require.NoError(g.t, g.p.Plan(&plan, access))
 	g.p.CommitUnmap(&plan, at, on)
@@ -107,7 +107,7 @@ func TestAnUnmapThatFailsByItselfLosesWhatTheHostWrote(t *testing.T) {
 	require.ErrorIs(t, g.p.Plan(&migration.Plan{}, []mem.Access{use(mem.Read, b, 0, 64, 1)}), mem.ErrPoisoned)
 	g.on("q", use(mem.Write, b, 0, 64, 1))
 	on, at = g.hostMaps(b, 0, 64)
-	require.NoError(t, g.p.Unstored(b, 1)) // who held what was there
+	require.NoError(t, g.p.Unstored(migration.Want{Buffer: b, Memory: 1})) // who held what was there
 	g.failPoint(on, errLost)
 	g.failPoint(at, errLost)
 	require.ErrorIs(t, g.p.Plan(&migration.Plan{}, []mem.Access{use(mem.Read, b, 0, 64, 1)}), mem.ErrPoisoned)

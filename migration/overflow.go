@@ -103,8 +103,8 @@ func (l *overflow) collect(hazards *rangemap.Map[hazard]) {
 	if l.free != 0 || l.given == 0 || l.given < 32+max(len(l.cells)/2, hazards.Len()) {
 		return
 	}
-	for c := hazards.Seek(0); c.OK(); c.Next() {
-		for i := c.Value().more; i != 0 && !l.cells[i].used; i = l.cells[i].next {
+	for _, h := range hazards.All() {
+		for i := h.more; i != 0 && !l.cells[i].used; i = l.cells[i].next {
 			l.cells[i].used = true
 		}
 	}

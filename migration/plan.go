@@ -83,23 +83,23 @@ type Reason struct {
 // held the bytes. In this order it looks.
 type Choice uint8
 
-// OnlyCopy: there was no other. ByWay: its way is cheaper. ByTime: its link is
-// expected to take less time. ByNeighbour: the copy of the bytes before
-// comes from there. ByLoad: its link has less to carry. ByNumber: nothing else
-// told them apart. ByExport: another step of the plan brings the bytes to
-// staging anyway. ByRelay: it is the destination of an earlier step, and nearer.
-// WriteBack: it gives its block up. Exchange: its block there is exchanged for a larger one.
+// OnlyCopy: there was no other. byWay: its way is cheaper. byTime: its link is
+// expected to take less time. byNeighbour: the copy of the bytes before
+// comes from there. byLoad: its link has less to carry. byNumber: nothing else
+// told them apart. byExport: another step of the plan brings the bytes to
+// staging anyway. byRelay: it is the destination of an earlier step, and nearer.
+// forWriteBack: it gives its block up. forExchange: its block there is exchanged for a larger one.
 const (
 	OnlyCopy Choice = iota
-	ByWay
-	ByTime
-	ByNeighbour
-	ByLoad
-	ByNumber
-	ByExport
-	ByRelay
-	WriteBack
-	Exchange
+	byWay
+	byTime
+	byNeighbour
+	byLoad
+	byNumber
+	byExport
+	byRelay
+	forWriteBack
+	forExchange
 )
 
 // String is a phrase that follows "from m, ".
@@ -107,23 +107,23 @@ func (c Choice) String() string {
 	switch c {
 	case OnlyCopy:
 		return "the only copy"
-	case ByWay:
+	case byWay:
 		return "the cheapest way"
-	case ByTime:
+	case byTime:
 		return "the fastest link"
-	case ByNeighbour:
+	case byNeighbour:
 		return "like the bytes before"
-	case ByLoad:
+	case byLoad:
 		return "the least loaded link"
-	case ByNumber:
+	case byNumber:
 		return "the first of equals"
-	case ByExport:
+	case byExport:
 		return "exported once for several"
-	case ByRelay:
+	case byRelay:
 		return "relayed from an earlier step"
-	case WriteBack:
+	case forWriteBack:
 		return "written back before its block goes"
-	case Exchange:
+	case forExchange:
 		return "moved into its new block"
 	}
 	return fmt.Sprintf("Choice(%d)", uint8(c))
@@ -147,37 +147,16 @@ func (d *Plan) reset() {
 	}
 }
 
-// finish makes the slices that could not be made while their array grew, and decides how
-// each step's bytes travel, now that its range is known.
-func (p *Planner) finish(d *Plan) {
+// finish makes the slices that could not be made while their array grew.
+func (d *Plan) finish() {
 	for i := range d.Steps {
 		s := &d.Steps[i]
 		s.Waits = d.arena[s.from:s.to:s.to]
-		if s.Way == mem.Same {
-			s.Way = p.way(s)
-		}
 		if s.Late != nil {
 			d.finishLate(s)
 		}
 		d.StepWaits = append(d.StepWaits, i)
 	}
-}
-
-// want notes that storage is missing. Accesses come in groups of one buffer and
-// memory, or are few.
-func (d *Plan) want(w Want) {
-	n := len(d.Storage)
-	if n > 0 && d.Storage[n-1] == w {
-		return
-	}
-	if len(d.Accesses) <= few {
-		for _, have := range d.Storage {
-			if have == w {
-				return
-			}
-		}
-	}
-	d.Storage = append(d.Storage, w)
 }
 
 // open starts a new group where access a does not continue the last.
@@ -192,10 +171,10 @@ func (d *Plan) open(a *mem.Access) {
 	d.groups = append(d.groups, group{a.Buffer, a.Memory, a.Range.End, len(d.Steps)})
 }
 
-// covering returns a step of an earlier group that brings all of r of the
+// covering returns a step of one of the first n groups that brings all of r of the
 // buffer to another memory than m, for which ok holds; or -1.
-func (d *Plan) covering(id mem.BufferID, r mem.Range, m mem.MemoryID, ok func(*Step) bool) int {
-	for gi := range len(d.groups) - 1 {
+func (d *Plan) covering(n int, id mem.BufferID, r mem.Range, m mem.MemoryID, ok func(*Step) bool) int {
+	for gi := range n {
 		g := &d.groups[gi]
 		if g.buffer != id || g.memory == m {
 			continue

@@ -129,11 +129,11 @@ type buffer struct {
 type content struct {
 	version mem.Version
 	valid   mem.MemorySet
-	poison  *Poison
+	poison  *loss
 }
 
-// Poison says which command's failure took the content, and with what error.
-type Poison struct {
+// loss says which command's failure took the content, and with what error.
+type loss struct {
 	Version mem.Version // the version that was lost
 	Point   mem.Point   // where it failed
 	Cause   error
@@ -145,7 +145,7 @@ type LostError struct {
 	Buffer mem.BufferID
 	Name   string // "" is the buffer's number
 	What   string // of the buffer is lost
-	Poison Poison
+	Poison loss
 }
 
 func (e *LostError) Error() string {
@@ -173,17 +173,11 @@ func New(topo *mem.Topology, opts Options) *Planner {
 	return p
 }
 
-// Create adds a buffer of size bytes that were never written and are stored
-// nowhere. It fails with mem.ErrInvalidSize where size is zero.
-func (p *Planner) Create(size uint64) (mem.BufferID, error) {
-	return p.CreateWith(size, mem.MemorySet{})
-}
-
-// CreateWith adds a buffer whose content exists, stored and fresh, in the
-// memories of valid, before its first command; an empty set is Create. It fails
+// Create adds a buffer whose content exists, stored and fresh, in the memories of valid,
+// before its first command; with none it was never written and is stored nowhere. It fails
 // with mem.ErrInvalidSize where size is zero and with mem.ErrInvalidValue where
 // valid names a memory that the topology does not have.
-func (p *Planner) CreateWith(size uint64, valid mem.MemorySet) (mem.BufferID, error) {
+func (p *Planner) Create(size uint64, valid mem.MemorySet) (mem.BufferID, error) {
 	if size == 0 {
 		return 0, fmt.Errorf("buffer of size 0: a buffer holds at least one byte: %w", mem.ErrInvalidSize)
 	}
@@ -207,7 +201,7 @@ func (p *Planner) CreateWith(size uint64, valid mem.MemorySet) (mem.BufferID, er
 	b.live = true
 	b.content = rangemap.Make(size, c)
 	for m := range stores.All() {
-		p.addBlock(b, index, m, mem.Range{End: size}, mem.Plain)
+		p.addBlock(b, index, m, mem.Range{End: size}, mem.Range{}, mem.Plain)
 	}
 	p.stats.Buffers++
 	return mem.BufferID(b.generation)<<32 | mem.BufferID(index), nil
@@ -258,18 +252,12 @@ func (p *Planner) Release(id mem.BufferID) error {
 	return nil
 }
 
-// Stored says that storage for the whole buffer exists on a memory, and of which
-// class; see StoredIn.
-func (p *Planner) Stored(id mem.BufferID, m mem.MemoryID, class mem.Class, until ...mem.Point) error {
-	return p.StoredIn(Want{Buffer: id, Memory: m}, class, until...)
-}
-
-// StoredIn says that the block exists that was wanted, and of which class. Where its bytes
+// Stored says that the block exists that was wanted, and of which class. Where its bytes
 // are in use until points by others who had them before, whoever uses it first waits for
 // these; a plan that was made before does not, and must be made again. It fails with
 // mem.ErrInvalidBuffer or mem.ErrInvalidValue where there is no such buffer or memory, and
 // with mem.ErrInvalidOperation where another block has some of the bytes.
-func (p *Planner) StoredIn(w Want, class mem.Class, until ...mem.Point) error {
+func (p *Planner) Stored(w Want, class mem.Class, until ...mem.Point) error {
 	b, m, err := p.where(w.Buffer, w.Memory)
 	if err != nil {
 		return err
@@ -280,7 +268,7 @@ func (p *Planner) StoredIn(w Want, class mem.Class, until ...mem.Point) error {
 	} else if err := p.vacant(b, s, r); err != nil {
 		return fmt.Errorf("%s on %s: %w", bufferName(w.Buffer), p.topo.Name(m), err)
 	} else {
-		p.addBlock(b, uint32(w.Buffer), m, r, class).made(w.Span)
+		p.addBlock(b, uint32(w.Buffer), m, r, w.Span, class)
 	}
 	s.seed(r, until)
 	if len(until) > 0 {
@@ -302,23 +290,16 @@ func (s *store) seed(r mem.Range, until []mem.Point) {
 	}
 }
 
-// Unstored says that the buffer's storage on a memory is given up, all of it; see
-// UnstoredIn.
-func (p *Planner) Unstored(id mem.BufferID, m mem.MemoryID) error {
-	return p.UnstoredIn(Want{Buffer: id, Memory: m})
-}
-
-// UnstoredIn says that the blocks of a range are given up; the caller frees them after
+// Unstored says that the blocks of a range are given up; the caller frees them after
 // Points. It fails with mem.ErrInvalidOperation, and changes nothing, where content is
-// (wholly, see Carried) valid nowhere else; and like StoredIn.
-func (p *Planner) UnstoredIn(w Want) error {
+// (wholly, see count.go) valid nowhere else; and like Stored.
+func (p *Planner) Unstored(w Want) error {
 	b, m, err := p.where(w.Buffer, w.Memory)
 	if err != nil {
 		return err
 	}
 	only, in := mem.SetOf(m), w.in(b.content.Size())
-	for c := b.content.Seek(in.Start); c.OK() && c.Range().Start < in.End; c.Next() {
-		r, v := c.Range().Intersect(in), c.Ref()
+	for r, v := range b.content.In(in) {
 		if v.valid == only || v.valid.Has(m) && b.count != 0 && !b.whole(r, v.valid, m) {
 			return fmt.Errorf("%s on %s: bytes %v of version %d are nowhere else: %w",
 				bufferName(w.Buffer), p.topo.Name(m), r, v.version, mem.ErrInvalidOperation)
@@ -334,28 +315,21 @@ func (p *Planner) UnstoredIn(w Want) error {
 	return nil
 }
 
-// Points appends the points, not yet reached, that use the buffer's storage on
-// a memory: its block may be freed after them. Unknown buffers and memories
-// have none.
-func (p *Planner) Points(dst []mem.Point, id mem.BufferID, m mem.MemoryID) []mem.Point {
-	return p.PointsIn(dst, id, m, mem.Range{End: math.MaxUint64})
-}
-
-// PointsIn is Points of those that use a range of the buffer.
-func (p *Planner) PointsIn(dst []mem.Point, id mem.BufferID, m mem.MemoryID, r mem.Range) []mem.Point {
+// Points appends the points, not yet reached, that use a range of the buffer on a memory, as
+// far as it reaches: the blocks there may be freed after them. Unknown buffers and memories have none.
+func (p *Planner) Points(dst []mem.Point, id mem.BufferID, m mem.MemoryID, r mem.Range) []mem.Point {
 	b, m, err := p.where(id, m)
 	if err != nil {
 		return dst
 	}
-	i, ok := b.find(m)
-	if !ok {
+	s := b.at(m)
+	if s == nil {
 		return dst
 	}
-	s := &b.stores[i]
 	p.stepWaits.reset()
 	p.using = p.using[:0]
-	for c := s.hazards.Seek(r.Start); c.OK() && c.Range().Start < r.End; c.Next() {
-		p.using = s.order(p.using, 0, c.Ref(), &p.stepWaits)
+	for _, h := range s.hazards.In(r) {
+		p.using = s.order(p.using, 0, h, &p.stepWaits)
 	}
 	for _, w := range p.using {
 		dst = append(dst, w.Point)
@@ -371,6 +345,15 @@ func (p *Planner) buffer(id mem.BufferID) (*buffer, error) {
 		}
 	}
 	return nil, fmt.Errorf("%s: released, or never created in this context: %w", bufferName(id), mem.ErrInvalidBuffer)
+}
+
+// inside is buffer of one that must hold a range.
+func (p *Planner) inside(id mem.BufferID, r mem.Range) (*buffer, error) {
+	b, err := p.buffer(id)
+	if err == nil && (r.Empty() || r.End > b.content.Size()) {
+		err = fmt.Errorf("%s: range %v of its %d bytes: %w", bufferName(id), r, b.content.Size(), mem.ErrInvalidValue)
+	}
+	return b, err
 }
 
 // store returns the store of a memory that must exist.

@@ -2,6 +2,7 @@ package migration
 
 import (
 	"fmt"
+	"math"
 
 	"godwit/mem"
 )
@@ -43,25 +44,21 @@ func (p *Planner) Plan(dst *Plan, accs []mem.Access, spans ...Span) error {
 	if p.aligned {
 		p.widen(dst)
 	}
-	p.finish(dst)
-	if len(dst.groups) > 1 {
-		p.shareExports(dst)
-	}
+	dst.finish()
+	p.Reroute(dst)
 	dst.edits = p.edits
 	return nil
 }
 
-// access plans one access: whether it lacks storage, the steps that bring what it reads and
-// its memory lacks, and the waits for who used the rest.
+// access plans one access: whether it lacks storage, the steps that bring what it reads and its memory lacks, and the
+// waits for who used the rest.
 func (p *Planner) access(dst *Plan, a *mem.Access) error {
 	b := p.buffers[uint32(a.Buffer)]
 	s := b.at(a.Memory)
-	if s == nil || !s.covers(a.Range) {
-		if b.byRange(a.Memory) {
-			dst.lacks = true
-		} else {
-			dst.want(Want{Buffer: a.Buffer, Memory: a.Memory})
-		}
+	if s == nil {
+		dst.lacks = true
+	} else if in := s.blocks.Get(a.Range.Start); in.Value == 0 || in.Range.End < a.Range.End {
+		dst.lacks = true
 	}
 	if b.count != 0 {
 		if err := p.bringCount(dst, b, a); err != nil {
@@ -70,78 +67,73 @@ func (p *Planner) access(dst *Plan, a *mem.Access) error {
 	}
 	dst.open(a)
 	var stale run // the zero run, and none while nothing is stale
-	var err error
-	if v := b.content.Only(); v != nil {
-		err = p.piece(dst, b, s, a, v, a.Range, &stale)
-	} else {
-		for c := b.content.Seek(a.Range.Start); err == nil && c.OK() && c.Range().Start < a.Range.End; c.Next() {
-			err = p.piece(dst, b, s, a, c.Ref(), c.Range().Intersect(a.Range), &stale)
-		}
-	}
-	if err == nil && !stale.r.Empty() {
-		p.bring(dst, b, s, a, &stale)
-	}
-	return err
-}
-
-// piece plans a part r of an access whose bytes are worth v. What is lacking is put together
-// in stale before it is brought.
-func (p *Planner) piece(dst *Plan, b *buffer, s *store, a *mem.Access, v *content, r mem.Range, stale *run) error {
-	if a.Mode.Reads() {
-		if v.poison != nil && (!b.hostWrites(a.Memory) || b.anyUnmapped(r)) {
-			return &LostError{Buffer: a.Buffer, What: fmt.Sprintf("bytes %v hold version %d", r, v.version), Poison: *v.poison}
-		}
-		if v.poison != nil || !v.valid.Empty() && !v.valid.Has(a.Memory) {
-			if !stale.extend(r, v) {
-				p.bring(dst, b, s, a, stale)
-				*stale = run{r, v.valid, v.version, v.version}
+	for off := a.Range.Start; off < a.Range.End; {
+		at := b.content.Get(off)
+		end, v := min(at.Range.End, a.Range.End), &at.Value
+		lacking := a.Mode.Reads() && (v.poison != nil || !v.valid.Empty() && !v.valid.Has(a.Memory))
+		for off < end {
+			part, by := mem.Range{Start: off, End: end}, (*mapping)(nil) // by: the host writes the bytes
+			if lacking && a.Memory == mem.Host {
+				part, by = b.firstMapped(part)
 			}
-			return nil
+			off = part.End
+			if lacking && by == nil {
+				if v.poison != nil {
+					return &LostError{Buffer: a.Buffer, What: fmt.Sprintf("bytes %v hold version %d", part, v.version), Poison: *v.poison}
+				}
+				if !stale.extend(part, v) {
+					if !stale.r.Empty() {
+						p.bring(dst, b, s, a, &stale)
+					}
+					stale = run{part, v.valid, v.version, v.version}
+				}
+				continue
+			}
+			if !stale.r.Empty() {
+				p.bring(dst, b, s, a, &stale)
+				stale = run{}
+			}
+			if s != nil {
+				p.wait(dst, s, part, a.Mode, v.valid.Has(a.Memory))
+			}
+			if by != nil && !by.at.Succeeded() { // as for any bytes that need not come, and for the map
+				dst.Waits = p.commandWaits.add(dst.Waits, 0, mem.Wait{Point: by.at, Kind: mem.Data})
+			}
 		}
 	}
 	if !stale.r.Empty() {
-		p.bring(dst, b, s, a, stale)
-		*stale = run{}
-	}
-	if s != nil {
-		p.wait(dst, s, r, a.Mode, v.valid.Has(a.Memory))
+		p.bring(dst, b, s, a, &stale)
 	}
 	return nil
 }
 
-// wait adds the command's waits for bytes that need not come.
+// wait adds the command's waits for bytes that need not come. What failed on bytes that are
+// worth nothing here (fresh is false) is nothing to the command. Who only reads waits for no
+// reader, be there content or not.
 func (p *Planner) wait(dst *Plan, s *store, r mem.Range, mode mem.Mode, fresh bool) {
-	if h := s.hazards.Only(); h != nil {
-		p.waitFor(dst, s, h, mode, fresh)
-		return
-	}
-	for c := s.hazards.Seek(r.Start); c.OK() && c.Range().Start < r.End; c.Next() {
-		p.waitFor(dst, s, c.Ref(), mode, fresh)
-	}
-}
-
-// waitFor adds the command's waits for who used bytes that need not come. What failed on
-// bytes that are worth nothing here (fresh is false) is nothing to the command. Who only
-// reads waits for no reader, be there content or not.
-func (p *Planner) waitFor(dst *Plan, s *store, h *hazard, mode mem.Mode, fresh bool) {
-	switch {
-	case mode == mem.Read && !fresh:
-		if h.busy {
+	for off := r.Start; off < r.End; {
+		at := s.hazards.Get(off)
+		h := &at.Value
+		off = at.Range.End
+		switch {
+		case mode == mem.Read && !fresh:
+			if h.busy {
+				dst.Waits = s.order(dst.Waits, 0, h, &p.commandWaits)
+			} else if !h.writer.Reached() {
+				dst.Waits = p.commandWaits.add(dst.Waits, 0, mem.Wait{Point: h.writer})
+			}
+		case mode == mem.Write || !fresh:
 			dst.Waits = s.order(dst.Waits, 0, h, &p.commandWaits)
-		} else if !h.writer.Reached() {
-			dst.Waits = p.commandWaits.add(dst.Waits, 0, mem.Wait{Point: h.writer})
+		case mode == mem.ReadWrite:
+			dst.Waits = s.data(dst.Waits, 0, h, &p.commandWaits)
+			dst.Waits = s.readers(dst.Waits, 0, h, &p.commandWaits)
+		default:
+			dst.Waits = s.data(dst.Waits, 0, h, &p.commandWaits)
 		}
-	case mode == mem.Write || !fresh:
-		dst.Waits = s.order(dst.Waits, 0, h, &p.commandWaits)
-	case mode == mem.ReadWrite:
-		dst.Waits = s.data(dst.Waits, 0, h, &p.commandWaits)
-		dst.Waits = s.readers(dst.Waits, 0, h, &p.commandWaits)
-	default:
-		dst.Waits = s.data(dst.Waits, 0, h, &p.commandWaits)
 	}
 }
 
-// run is a stretch of bytes that a memory lacks and the same memories hold.
+// run is a contiguous stale range; one set of memories holds all of it.
 type run struct {
 	r              mem.Range
 	valid          mem.MemorySet
@@ -158,21 +150,9 @@ func (s *run) extend(r mem.Range, v *content) bool {
 	return true
 }
 
-// bring plans the steps of a run to where a is, whose store is to, but for what the host
-// writes there.
+// bring plans the steps of a run to where a is, whose store is to: one
+// source, and as many steps as there are different waits, so that no byte waits for another's sake.
 func (p *Planner) bring(dst *Plan, b *buffer, to *store, a *mem.Access, stale *run) {
-	switch {
-	case stale.r.Empty():
-	case b.hostWrites(a.Memory):
-		p.bringBeside(dst, b, to, a, *stale)
-	default:
-		p.bringRun(dst, b, to, a, stale)
-	}
-}
-
-// bringRun plans the steps of a run to where a is: one source, and as many steps
-// as there are different waits, so that no byte waits for another's sake.
-func (p *Planner) bringRun(dst *Plan, b *buffer, to *store, a *mem.Access, stale *run) {
 	src := p.choose(dst, b, a, stale)
 	from, legs := b.at(src.from), p.legs(src.from, a.Memory)
 	late := b.count != 0 || to != nil && to.held != nil
@@ -218,19 +198,23 @@ func (p *Planner) gate(dst *Plan, st *Step, from, to *store) {
 	p.stepWaits.reset()
 	base := len(dst.arena)
 	if st.After < 0 { // a relayed step waits for the one before instead
-		c := from.hazards.Seek(st.Range.Start)
-		dst.arena = from.data(dst.arena, base, c.Ref(), &p.stepWaits)
-		st.Range.End = min(st.Range.End, c.Range().End)
+		h := from.hazards.Get(st.Range.Start)
+		dst.arena = from.data(dst.arena, base, &h.Value, &p.stepWaits)
+		st.Range.End = min(st.Range.End, h.Range.End)
 	}
-	if from.inParts() || to.inParts() {
-		end := min(from.blockEnd(st.Range.Start), to.blockEnd(st.Range.Start))
-		st.Range.End = min(st.Range.End, end)
-		st.cut = st.Range.End == end
+	end := uint64(math.MaxUint64) // of the block, or the gap
+	if from != nil {
+		end = from.blocks.Get(st.Range.Start).Range.End
 	}
 	if to != nil {
-		c := to.hazards.Seek(st.Range.Start)
-		dst.arena = to.order(dst.arena, base, c.Ref(), &p.stepWaits)
-		st.Range.End = min(st.Range.End, c.Range().End)
+		end = min(end, to.blocks.Get(st.Range.Start).Range.End)
+	}
+	st.Range.End = min(st.Range.End, end)
+	st.cut = st.Range.End == end
+	if to != nil {
+		h := to.hazards.Get(st.Range.Start)
+		dst.arena = to.order(dst.arena, base, &h.Value, &p.stepWaits)
+		st.Range.End = min(st.Range.End, h.Range.End)
 	}
 }
 
@@ -268,40 +252,24 @@ func (d *Plan) alike(a, b *Step) bool {
 
 // Reroute decides the ways of a plan again, once what storage it wanted is there and
 // told of (Stored): whether a way is there is the storage's to say, and nobody can know it before.
+// Steps that take the same bytes the same way, but by a queue that reaches both ends, name
+// the first of them.
 func (p *Planner) Reroute(dst *Plan) {
-	for i := range dst.Steps {
-		st := &dst.Steps[i]
-		st.Way, st.Export = p.way(st), -1
-	}
-	p.shareExports(dst)
-}
-
-// shareExports lets steps that take the same bytes the same way, but by a queue that
-// reaches both ends, name the first of them.
-func (p *Planner) shareExports(dst *Plan) {
-	if len(dst.Steps) < 2 {
-		return // none to share with
-	}
 	gi := 0
 	for i := range dst.Steps {
 		for gi+1 < len(dst.groups) && dst.groups[gi+1].step <= i {
 			gi++
 		}
 		st := &dst.Steps[i]
-		if st.Way == mem.Direct || st.After >= 0 || st.Late != nil {
+		st.Way, st.Export = p.way(st), -1
+		if gi == 0 || st.Way == mem.Direct || st.After >= 0 || st.Late != nil {
 			continue
 		}
-		all := dst.groups
-		dst.groups = all[:gi+1]
-		first := dst.covering(st.Buffer, st.Range, st.To, func(e *Step) bool {
+		first := dst.covering(gi, st.Buffer, st.Range, st.To, func(e *Step) bool {
 			return e.From == st.From && e.Range == st.Range && e.After < 0 && e.Way == st.Way && e.Late == nil
 		})
-		dst.groups = all
-		if first >= 0 {
-			st.Export = first
-			if e := dst.Steps[first].Export; e >= 0 {
-				st.Export = e
-			}
+		if st.Export = first; first >= 0 && dst.Steps[first].Export >= 0 {
+			st.Export = dst.Steps[first].Export
 		}
 	}
 }

@@ -3,6 +3,7 @@ package migration_test
 import (
 	"errors"
 	"fmt"
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -10,6 +11,9 @@ import (
 	"godwit/mem"
 	"godwit/migration"
 )
+
+// everything is all of a buffer.
+var everything = mem.Range{End: math.MaxUint64}
 
 // program enqueues commands and lets tests ask what was planned.
 type program struct {
@@ -40,7 +44,7 @@ func begin(t *testing.T, topo *mem.Topology, opts migration.Options) *program {
 }
 
 func (g *program) buffer(size uint64) mem.BufferID {
-	id, err := g.p.Create(size)
+	id, err := g.p.Create(size, mem.MemorySet{})
 	require.NoError(g.t, err)
 	return id
 }
@@ -57,7 +61,7 @@ func (g *program) on(queue string, accs ...mem.Access) command {
 	require.NoError(g.t, g.p.Plan(&plan, accs))
 	c := command{waits: append([]mem.Wait{}, plan.Waits...), wants: append([]migration.Want{}, plan.Storage...)}
 	for _, w := range plan.Storage {
-		require.NoError(g.t, g.p.Stored(w.Buffer, w.Memory, mem.Plain))
+		require.NoError(g.t, g.p.Stored(w, mem.Plain))
 	}
 	for i, st := range plan.Steps {
 		s := step{st, g.copies.Next(), append([]mem.Wait{}, st.Waits...)}
@@ -157,7 +161,7 @@ func TestDevicesThatShareAStoreNeverCopyBetweenEachOther(t *testing.T) {
 	g := begin(t, topo, migration.Options{})
 	b := g.buffer(100)
 	w := g.on("q", use(mem.Write, b, 0, 100, 3))
-	require.Equal(t, []migration.Want{{Buffer: b, Memory: 2}}, w.wants, "the store's name is its smallest memory's")
+	require.Equal(t, []migration.Want{{Buffer: b, Memory: 2, Range: mem.Range{End: 100}, Span: mem.Range{End: 100}}}, w.wants, "the store's name is its smallest memory's")
 	r := g.on("r", use(mem.Read, b, 0, 100, 2))
 	require.Empty(t, r.steps)
 	require.Equal(t, []mem.Wait{data(w.at)}, r.waits)
@@ -217,7 +221,7 @@ func TestSourcesAreChosenByTimeWhereItIsKnownElseByWay(t *testing.T) {
 				require.NoError(t, topo.SetLink(m, 4, l))
 			}
 			p := migration.New(topo, migration.Options{})
-			id, err := p.CreateWith(100, mem.SetOf(1, 2, 3))
+			id, err := p.Create(100, mem.SetOf(1, 2, 3))
 			require.NoError(t, err)
 			var plan migration.Plan
 			require.NoError(t, p.Plan(&plan, []mem.Access{use(mem.Read, id, 0, 100, 4)}))

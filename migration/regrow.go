@@ -26,34 +26,20 @@ import (
 // Leaves fills dst with what has to be done so that what w's blocks hold beside it can
 // leave, and reports whether it can. Nothing changes.
 func (p *Planner) Leaves(dst *Eviction, w *Want, room Room) bool {
-	dst.Victims, dst.Stays = dst.Victims[:0], dst.Stays[:0]
-	dst.Backs.reset()
-	p.evictions++
+	p.begin(dst)
 	b := p.buffers[uint32(w.Buffer)]
-	s := b.at(w.Memory)
-	if s == nil {
-		return true
-	}
-	in := w.in(b.content.Size())
-	for off := in.Start; off < in.End; {
-		r, i := s.blocks.Get(off)
-		off = r.End
-		if i == 0 {
-			continue
-		}
-		for _, part := range [2]mem.Range{{Start: r.Start, End: in.Start}, {Start: in.End, End: r.End}} {
+	s, in := b.at(w.Memory), w.Range
+	for k := range p.blocksIn(s, in) {
+		for _, part := range [2]mem.Range{{Start: k.r.Start, End: in.Start}, {Start: in.End, End: k.r.End}} {
 			if part.Empty() {
 				continue
 			}
-			v := p.victim(i - 1)
+			v := p.victim(k)
 			v.Range, v.Part = part, true
 			v.Fresh, v.Back = b.worth(s, part)
-			if p.mayLeave(dst, &v, []mem.MemoryID{w.Memory}, room) != eviction.Goes {
-				dst.Victims = dst.Victims[:0]
-				dst.Backs.reset()
+			if p.addVictim(dst, v, room) != eviction.Goes {
 				return false
 			}
-			dst.Victims = append(dst.Victims, v)
 		}
 	}
 	p.planBacks(dst)
@@ -63,14 +49,9 @@ func (p *Planner) Leaves(dst *Eviction, w *Want, room Room) bool {
 // Keep makes a want hold all that the blocks hold that it overlaps.
 func (p *Planner) Keep(w *Want) {
 	b := p.buffers[uint32(w.Buffer)]
-	if s := b.at(w.Memory); s != nil && !w.Range.Empty() {
-		w.Range = w.Span
-		s.blocks.Overlap(w.Span, func(_ mem.Range, i int32) bool {
-			if i != 0 {
-				w.Range = hull(w.Range, p.blocks[i-1].r)
-			}
-			return true
-		})
+	w.Range = w.Span
+	for k := range p.blocksIn(b.at(w.Memory), w.Span) {
+		w.Range = hull(w.Range, k.r)
 	}
 }
 
@@ -83,7 +64,7 @@ func (p *Planner) Keep(w *Want) {
 func (p *Planner) Widen(w *Want) bool {
 	b := p.buffers[uint32(w.Buffer)]
 	size := b.content.Size()
-	if w.Range.Empty() || w.Range.Size() == size || w.Span.Size() < size-size/2 || size > p.opts.largest(w.Memory) {
+	if w.Range.Size() == size || w.Span.Size() < size-size/2 || size > p.opts.largest(w.Memory) {
 		return false
 	}
 	if !p.Exchanges(w) && !b.holdsRest(w) {
@@ -109,8 +90,7 @@ func (b *buffer) holdsRest(w *Want) bool {
 
 // Exchanges reports whether there are blocks that overlap a wanted one.
 func (p *Planner) Exchanges(w *Want) bool {
-	b := p.buffers[uint32(w.Buffer)]
-	return !b.empty(w.Memory, w.in(b.content.Size()))
+	return !p.empty(p.buffers[uint32(w.Buffer)], w.Memory, w.Range)
 }
 
 // Regrow fills dst with the copies from the blocks that a wanted one overlaps into it: what
@@ -119,19 +99,19 @@ func (p *Planner) Exchanges(w *Want) bool {
 func (p *Planner) Regrow(dst *Plan, w *Want, until []mem.Point) {
 	dst.reset()
 	b := p.buffers[uint32(w.Buffer)]
-	s, in := b.at(w.Memory), w.in(b.content.Size())
+	s, in := b.at(w.Memory), w.Range
 	if b.host != nil {
 		b.host.retire()
 	}
 	dst.groups = append(dst.groups, group{w.Buffer, w.Memory, in.End, 0})
-	for c := b.content.Seek(in.Start); c.OK() && c.Range().Start < in.End; c.Next() {
-		v, r := c.Ref(), c.Range().Intersect(in)
+	for r, v := range b.content.In(in) {
 		taken := b.unmapped(v.version)
 		for off := r.Start; off < r.End; {
 			st := dst.step()
 			st.Buffer, st.From, st.To, st.Way = w.Buffer, w.Memory, w.Memory, mem.Direct
-			st.Reason = Reason{v.version, v.version, v.valid, Exchange}
-			st.Range = mem.Range{Start: off, End: min(r.End, s.blockEnd(off))}
+			st.Reason = Reason{v.version, v.version, v.valid, forExchange}
+			end := s.blocks.Get(off).Range.End
+			st.Range = mem.Range{Start: off, End: min(r.End, end)}
 			p.stepWaits.reset()
 			moves := p.gateMove(dst, st, b, s, v, taken)
 			for _, at := range until {
@@ -141,7 +121,7 @@ func (p *Planner) Regrow(dst *Plan, w *Want, until []mem.Point) {
 			}
 			st.to = int32(len(dst.arena))
 			off = st.Range.End
-			st.cut = st.kept || off == s.blockEnd(off-1)
+			st.cut = st.kept || off == end
 			st.drops = st.kept && v.valid.Has(w.Memory) && v.valid != mem.SetOf(w.Memory)
 			if moves {
 				dst.add(st)
@@ -150,7 +130,7 @@ func (p *Planner) Regrow(dst *Plan, w *Want, until []mem.Point) {
 			}
 		}
 	}
-	p.finish(dst)
+	dst.finish()
 	dst.edits = p.edits
 }
 
@@ -160,8 +140,8 @@ func (p *Planner) Regrow(dst *Plan, w *Want, until []mem.Point) {
 // content is: after who wrote there last, and as Data after whom they hang on.
 func (p *Planner) gateMove(dst *Plan, st *Step, b *buffer, s *store, v *content, taken bool) bool {
 	base := int(st.from)
-	c := s.hazards.Seek(st.Range.Start)
-	st.Range.End = min(st.Range.End, c.Range().End)
+	h := s.hazards.Get(st.Range.Start)
+	st.Range.End = min(st.Range.End, h.Range.End)
 	if taken {
 		for _, u := range b.host.undos {
 			by, here := u.bindOf(s.memory, &st.Range)
@@ -175,19 +155,19 @@ func (p *Planner) gateMove(dst *Plan, st *Step, b *buffer, s *store, v *content,
 		}
 	}
 	if st.kept {
-		if w := c.Ref().writer; !w.Reached() {
+		if w := h.Value.writer; !w.Reached() {
 			dst.arena = p.stepWaits.add(dst.arena, base, mem.Wait{Point: w})
 		}
 		return true
 	}
 	partly := false // up to an earlier count, so that the rest is all that has to come
 	if s.held != nil {
-		h := s.held.Seek(st.Range.Start)
-		partly = h.Value() != nil
-		st.Range.End = min(st.Range.End, h.Range().End)
+		c := s.held.Get(st.Range.Start)
+		partly = c.Value != nil
+		st.Range.End = min(st.Range.End, c.Range.End)
 	}
 	if partly || v.valid.Has(s.memory) {
-		dst.arena = s.data(dst.arena, base, c.Ref(), &p.stepWaits)
+		dst.arena = s.data(dst.arena, base, &h.Value, &p.stepWaits)
 		return true
 	}
 	return false
@@ -218,16 +198,16 @@ func (u *undo) bindOf(m mem.MemoryID, r *mem.Range) (promise, bool) {
 		return promise{}, false
 	}
 	at := r.Start - u.r.Start
-	part, was := u.was.Get(at)
-	r.End = min(r.End, part.End+u.r.Start)
-	if !was.valid.Has(m) {
+	was := u.was.Get(at)
+	r.End = min(r.End, was.Range.End+u.r.Start)
+	if !was.Value.valid.Has(m) {
 		return promise{}, false
 	}
 	for i := range u.bound {
 		if u.bound[i].memory == m {
-			part, by := u.bound[i].by.Get(at)
-			r.End = min(r.End, part.End+u.r.Start)
-			return by, true
+			by := u.bound[i].by.Get(at)
+			r.End = min(r.End, by.Range.End+u.r.Start)
+			return by.Value, true
 		}
 	}
 	return promise{}, true
@@ -240,26 +220,12 @@ func (u *undo) bindOf(m mem.MemoryID, r *mem.Range) (promise, bool) {
 func (p *Planner) Regrown(w *Want, class mem.Class, copies *Plan, points []mem.Point, until ...mem.Point) {
 	p.current(copies)
 	b := p.buffers[uint32(w.Buffer)]
-	in := w.in(b.content.Size())
-	s := b.at(w.Memory)
-	gone := in
-	s.blocks.Overlap(in, func(_ mem.Range, i int32) bool {
-		if i != 0 {
-			gone = hull(gone, p.blocks[i-1].r)
-		}
-		return true
-	})
-	var used uint64
-	for off := in.Start; off < in.End; {
-		r, i := s.blocks.Get(off)
-		if i != 0 {
-			used = max(used, p.blocks[i-1].used)
-		}
-		off = r.End
+	in, s := w.Range, b.at(w.Memory)
+	gone, used := in, uint64(0)
+	for k := range p.blocksIn(s, in) {
+		gone, used = hull(gone, k.r), max(used, k.used)
 	}
-	k := p.exchange(b, uint32(w.Buffer), w.Memory, in, class)
-	k.made(w.Span)
-	k.used = used
+	p.exchange(b, w, class).used = used
 	s.hazards.Set(gone, hazard{})
 	s.holdOnly(gone, copies.Steps)
 	s.seed(in, until)
@@ -276,12 +242,10 @@ func (p *Planner) Regrown(w *Want, class mem.Class, copies *Plan, points []mem.P
 		}
 	}
 	for _, part := range [2]mem.Range{{Start: gone.Start, End: in.Start}, {Start: in.End, End: gone.End}} {
-		for r := part; !r.Empty(); {
-			seg, c := b.content.Get(r.Start)
+		for r, c := range b.content.In(part) {
 			if c.valid.Has(w.Memory) {
-				panic(fmt.Sprintf("migration: %s on %s: bytes %v lose their block, and are valid there", bufferName(w.Buffer), p.topo.Name(w.Memory), seg.Intersect(r)))
+				panic(fmt.Sprintf("migration: %s on %s: bytes %v lose their block, and are valid there", bufferName(w.Buffer), p.topo.Name(w.Memory), r))
 			}
-			r.Start = seg.End
 		}
 	}
 }
@@ -298,15 +262,16 @@ func (s *store) holdOnly(r mem.Range, steps []Step) {
 	s.held.Set(r, nil)
 }
 
-// exchange puts a block in the place of those that it overlaps. For a moment there are both.
-func (p *Planner) exchange(b *buffer, index uint32, m mem.MemoryID, r mem.Range, class mem.Class) *block {
-	f := &p.footprints[m]
-	f.add(r.Size(), 0)
-	f.now -= r.Size()
-	s := b.at(m)
+// exchange puts the wanted block in the place of those that it overlaps. For a moment there
+// are both.
+func (p *Planner) exchange(b *buffer, w *Want, class mem.Class) *block {
+	f := &p.footprints[w.Memory]
+	f.add(w.Range.Size(), 0)
+	f.now -= w.Range.Size()
+	s := b.at(w.Memory)
 	s.n++ // it never has none
-	p.removeBlocks(b, s, r)
-	k := p.addBlock(b, index, m, r, class)
+	p.removeBlocks(b, s, w.Range)
+	k := p.addBlock(b, uint32(w.Buffer), w.Memory, w.Range, w.Span, class)
 	s.n--
 	return k
 }
@@ -324,7 +289,7 @@ func (b *buffer) rebound(m mem.MemoryID, r mem.Range, at mem.Point) {
 		if part.Empty() {
 			continue
 		}
-		if _, c := u.was.Get(part.Start - u.r.Start); c.valid.Has(m) {
+		if u.was.Get(part.Start - u.r.Start).Value.valid.Has(m) {
 			u.boundOf(m).Set(part.Shift(-u.r.Start), promise{at, true})
 		}
 	}

@@ -51,20 +51,20 @@ func (p *Planner) compare(b *buffer, x, y, m mem.MemoryID, r mem.Range, before i
 		return 0
 	}
 	if rx, ry := p.rank(x, m), p.rank(y, m); rx != ry && !timed {
-		return sign(rx < ry, true, ByWay)
+		return sign(rx < ry, true, byWay)
 	}
 	tx, okx := p.time(b, x, m, r)
 	ty, oky := p.time(b, y, m, r)
 	if okx && oky && tx != ty {
-		return sign(tx < ty, true, ByTime)
+		return sign(tx < ty, true, byTime)
 	}
 	if before == int(x) || before == int(y) {
-		return sign(before == int(x), true, ByNeighbour)
+		return sign(before == int(x), true, byNeighbour)
 	}
 	if lx, ly := p.carried(x, m), p.carried(y, m); lx != ly {
-		return sign(lx < ly, true, ByLoad)
+		return sign(lx < ly, true, byLoad)
 	}
-	return sign(x < y, true, ByNumber)
+	return sign(x < y, true, byNumber)
 }
 
 // timed reports whether the time of a copy is known from each of some memories.
@@ -91,17 +91,17 @@ func (p *Planner) share(dst *Plan, a *mem.Access, stale *run, src source) source
 	if len(dst.groups) < 2 || p.legs(src.from, a.Memory) != 2 {
 		return src
 	}
-	relay := dst.covering(a.Buffer, stale.r, a.Memory, func(e *Step) bool {
+	relay := dst.covering(len(dst.groups)-1, a.Buffer, stale.r, a.Memory, func(e *Step) bool {
 		return p.legs(e.To, a.Memory) == 1
 	})
 	if relay >= 0 {
-		return source{dst.Steps[relay].To, relay, ByRelay}
+		return source{dst.Steps[relay].To, relay, byRelay}
 	}
-	export := dst.covering(a.Buffer, stale.r, a.Memory, func(e *Step) bool {
+	export := dst.covering(len(dst.groups)-1, a.Buffer, stale.r, a.Memory, func(e *Step) bool {
 		return e.After < 0 && stale.valid.Has(e.From) && p.legs(e.From, e.To) == 2
 	})
 	if export >= 0 && dst.Steps[export].From != src.from {
-		return source{dst.Steps[export].From, -1, ByExport}
+		return source{dst.Steps[export].From, -1, byExport}
 	}
 	return src
 }

@@ -38,7 +38,7 @@ type Segment struct {
 	Version mem.Version   // 0: never written
 	Valid   mem.MemorySet // where that version is
 	Pending mem.MemorySet // of Valid: where (a part of) it is still being written or copied
-	Poison  *Poison       // not nil: the content was lost; do not change it
+	Poison  *loss         // not nil: the content was lost; do not change it
 }
 
 // Segments returns a buffer's table, in ascending order. It fails with
@@ -66,16 +66,16 @@ func (s *store) pending(r mem.Range) bool {
 	if s == nil {
 		return false
 	}
-	found := false
-	s.hazards.Overlap(r, func(_ mem.Range, h hazard) bool {
-		found = !h.writer.Succeeded()
-		return !found
-	})
-	return found
+	for _, h := range s.hazards.In(r) {
+		if !h.writer.Succeeded() {
+			return true
+		}
+	}
+	return false
 }
 
-// Hazard is a row of a store's table: who has to be waited for.
-type Hazard struct {
+// hazardRow is a row of a store's table: who has to be waited for.
+type hazardRow struct {
 	Range   mem.Range
 	Writer  mem.Point   // zero where there is none
 	Step    bool        // the writer is a step
@@ -86,7 +86,7 @@ type Hazard struct {
 // been retired, in ascending order of the bytes. It fails with
 // mem.ErrInvalidBuffer or mem.ErrInvalidValue where there is no such buffer or
 // memory; a memory where the buffer never was has no rows.
-func (p *Planner) Hazards(id mem.BufferID, m mem.MemoryID) ([]Hazard, error) {
+func (p *Planner) Hazards(id mem.BufferID, m mem.MemoryID) ([]hazardRow, error) {
 	b, m, err := p.where(id, m)
 	if err != nil {
 		return nil, err
@@ -95,9 +95,9 @@ func (p *Planner) Hazards(id mem.BufferID, m mem.MemoryID) ([]Hazard, error) {
 	if s == nil {
 		return nil, nil
 	}
-	var out []Hazard
+	var out []hazardRow
 	for r, h := range s.hazards.All() {
-		row := Hazard{Range: r, Writer: h.writer, Step: h.step}
+		row := hazardRow{Range: r, Writer: h.writer, Step: h.step}
 		for _, p := range h.readers {
 			if !p.IsZero() {
 				row.Readers = append(row.Readers, p)
@@ -128,10 +128,10 @@ func (p *Planner) Stores(id mem.BufferID) mem.MemorySet {
 // Explain says in one sentence why a step of a plan is what it is.
 func (p *Planner) Explain(s *Step) string {
 	var b strings.Builder
-	if s.Reason.Choice == WriteBack {
+	if s.Reason.Choice == forWriteBack {
 		return fmt.Sprintf("%s gives its block up: %s of %v go to %s %s", p.topo.Name(s.From), s.Reason.versions(), s.Range, p.topo.Name(s.To), s.Way.Phrase())
 	}
-	if s.Reason.Choice == Exchange {
+	if s.Reason.Choice == forExchange {
 		return fmt.Sprintf("%s has a new block: %s of %v go there from the old one", p.topo.Name(s.From), s.Reason.versions(), s.Range)
 	}
 	fmt.Fprintf(&b, "%s lacks %s of %v", p.topo.Name(s.To), s.Reason.versions(), s.Range)

@@ -71,15 +71,13 @@ func (b *buffer) keep(r mem.Range, at, on mem.Point) *undo {
 	h := b.use()
 	h.retire()
 	u := h.spare()
-	_, c := b.content.Get(r.Start)
-	u.r, u.at, u.on, u.was = r, at, on, rangemap.Make(r.Size(), c)
-	b.content.Overlap(r, func(part mem.Range, c content) bool {
-		u.was.Set(part.Shift(-r.Start), c)
+	u.r, u.at, u.on, u.was = r, at, on, rangemap.Make(r.Size(), b.content.Get(r.Start).Value)
+	for part, c := range b.content.In(r) {
+		u.was.Set(part.Shift(-r.Start), *c)
 		for m := range c.valid.All() {
 			u.bind(b.at(m), part)
 		}
-		return true
-	})
+	}
 	h.undos = append(h.undos, u)
 	return u
 }
@@ -87,21 +85,19 @@ func (b *buffer) keep(r mem.Range, at, on mem.Point) *undo {
 // bind notes on whom it hangs that a store holds part of the buffer.
 func (u *undo) bind(s *store, part mem.Range) {
 	to := u.boundOf(s.memory)
-	s.hazards.Overlap(part, func(r mem.Range, h hazard) bool {
+	for r, h := range s.hazards.In(part) {
 		if !h.writer.Succeeded() {
 			to.Set(r.Shift(-u.r.Start), promise{h.writer, h.step})
 		}
-		return true
-	})
+	}
 	if s.held == nil {
 		return
 	}
-	s.held.Overlap(part, func(r mem.Range, c *Carried) bool {
-		if c != nil {
+	for r, c := range s.held.In(part) {
+		if *c != nil {
 			u.drop(r.Shift(-u.r.Start), s.memory, false, nil)
 		}
-		return true
-	})
+	}
 }
 
 // boundOf returns the promises of a memory, which it adds where it has to.
@@ -117,7 +113,7 @@ func (u *undo) boundOf(m mem.MemoryID) *rangemap.Map[promise] {
 
 // drop takes a memory, or where all is set every one, from those that hold r of
 // what is kept.
-func (u *undo) drop(r mem.Range, m mem.MemoryID, all bool, lost *Poison) {
+func (u *undo) drop(r mem.Range, m mem.MemoryID, all bool, lost *loss) {
 	u.was.Update(r, func(_ mem.Range, c content) content {
 		if !c.valid.Has(m) {
 			return c
@@ -126,7 +122,7 @@ func (u *undo) drop(r mem.Range, m mem.MemoryID, all bool, lost *Poison) {
 			c.valid = mem.MemorySet{}
 		}
 		if c.valid.Empty() {
-			c.poison = &Poison{Version: c.version, Cause: errBeyond}
+			c.poison = &loss{Version: c.version, Cause: errBeyond}
 			if lost != nil {
 				c.poison.Point, c.poison.Cause = lost.Point, lost.Cause
 			}
@@ -136,15 +132,14 @@ func (u *undo) drop(r mem.Range, m mem.MemoryID, all bool, lost *Poison) {
 }
 
 // fail is Planner.Fail for what is kept.
-func (u *undo) fail(lost *Poison) {
+func (u *undo) fail(lost *loss) {
 	for i := range u.bound {
 		b := &u.bound[i]
-		b.by.Overlap(mem.Range{End: u.r.Size()}, func(r mem.Range, p promise) bool {
+		for r, p := range b.by.All() {
 			if p.writer == lost.Point {
 				u.drop(r, b.memory, !p.step, lost)
 			}
-			return true
-		})
+		}
 		b.by.Update(mem.Range{End: u.r.Size()}, func(_ mem.Range, p promise) promise {
 			if p.writer == lost.Point {
 				return promise{}
@@ -156,7 +151,7 @@ func (u *undo) fail(lost *Poison) {
 
 // failUndo is Planner.Fail for a buffer's unmaps: one that failed for its map's
 // sake is taken back, in the content and in what other unmaps keep.
-func (b *buffer) failUndo(lost *Poison) {
+func (b *buffer) failUndo(lost *loss) {
 	h := b.host
 	i := slices.IndexFunc(h.undos, func(u *undo) bool { return u.at == lost.Point })
 	if i >= 0 && h.undos[i].on.Err() != nil {
@@ -180,12 +175,12 @@ func (b *buffer) failUndo(lost *Poison) {
 // restore puts back what u has kept, where the content is of its version.
 func (b *buffer) restore(u *undo) {
 	for off := u.r.Start; off < u.r.End; {
-		r, c := b.content.Get(off)
-		if r = r.Intersect(u.r); c.version == u.version {
-			u.was.Overlap(r.Shift(-u.r.Start), func(part mem.Range, c content) bool {
-				b.content.Set(part.Shift(u.r.Start), c)
-				return true
-			})
+		c := b.content.Get(off)
+		r := c.Range.Intersect(u.r)
+		if c.Value.version == u.version {
+			for part, c := range u.was.In(r.Shift(-u.r.Start)) {
+				b.content.Set(part.Shift(u.r.Start), *c)
+			}
 			for i := range u.bound {
 				if s := b.at(u.bound[i].memory); s != nil {
 					s.rebind(&u.bound[i].by, r, u.r.Start)
@@ -200,7 +195,7 @@ func (b *buffer) restore(u *undo) {
 // one that later writers wait for, and nobody else.
 func (s *store) rebind(by *rangemap.Map[promise], r mem.Range, start uint64) {
 	s.overflow.collect(&s.hazards)
-	by.Overlap(r.Shift(-start), func(part mem.Range, p promise) bool {
+	for part, p := range by.In(r.Shift(-start)) {
 		s.hazards.Update(part.Shift(start), func(_ mem.Range, h hazard) hazard {
 			if h.writer != p.writer {
 				since := h.writer
@@ -209,8 +204,7 @@ func (s *store) rebind(by *rangemap.Map[promise], r mem.Range, start uint64) {
 			}
 			return h
 		})
-		return true
-	})
+	}
 	s.hold(r, nil)
 }
 
@@ -218,21 +212,20 @@ func (s *store) rebind(by *rangemap.Map[promise], r mem.Range, start uint64) {
 func (u *undo) take(from *undo) {
 	shared := u.r.Intersect(from.r)
 	for off := shared.Start; off < shared.End; {
-		r, c := u.was.Get(off - u.r.Start)
-		if r = r.Shift(u.r.Start).Intersect(shared); c.version == from.version {
-			from.was.Overlap(r.Shift(-from.r.Start), func(part mem.Range, c content) bool {
-				u.was.Set(part.Shift(from.r.Start-u.r.Start), c)
-				return true
-			})
+		c := u.was.Get(off - u.r.Start)
+		r := c.Range.Shift(u.r.Start).Intersect(shared)
+		if c.Value.version == from.version {
+			for part, c := range from.was.In(r.Shift(-from.r.Start)) {
+				u.was.Set(part.Shift(from.r.Start-u.r.Start), *c)
+			}
 			for i := range u.bound {
 				u.bound[i].by.Set(r.Shift(-u.r.Start), promise{})
 			}
 			for i := range from.bound {
 				to := u.boundOf(from.bound[i].memory)
-				from.bound[i].by.Overlap(r.Shift(-from.r.Start), func(part mem.Range, p promise) bool {
-					to.Set(part.Shift(from.r.Start-u.r.Start), p)
-					return true
-				})
+				for part, p := range from.bound[i].by.In(r.Shift(-from.r.Start)) {
+					to.Set(part.Shift(from.r.Start-u.r.Start), *p)
+				}
 			}
 		}
 		off = r.End

@@ -67,8 +67,9 @@ func TestAFailedWriterStaysUntilItsFailureIsTold(t *testing.T) {
 	failure := errors.New("no")
 	l.End(at, failure)
 	s.hazards.Update(mem.Range{End: 8}, s.retired)
-	require.Equal(t, at, s.hazards.Seek(0).Ref().writer)
+	h := &s.hazards.Get(0).Value
+	require.Equal(t, at, h.writer)
 	var ix waitIndex
-	require.Equal(t, []mem.Wait{{Point: at, Kind: mem.Data}}, s.data(nil, 0, s.hazards.Seek(0).Ref(), &ix))
-	require.Empty(t, s.order(nil, 0, s.hazards.Seek(0).Ref(), &ix), "it has ended")
+	require.Equal(t, []mem.Wait{{Point: at, Kind: mem.Data}}, s.data(nil, 0, h, &ix))
+	require.Empty(t, s.order(nil, 0, h, &ix), "it has ended")
 }

@@ -30,7 +30,7 @@ func newLeaver(t *testing.T) *leaver {
 }
 
 func (l *leaver) create(size uint64) mem.BufferID {
-	id, err := l.p.Create(size)
+	id, err := l.p.Create(size, mem.MemorySet{})
 	require.NoError(l.t, err)
 	return id
 }
@@ -39,7 +39,7 @@ func (l *leaver) run(id mem.BufferID, size uint64, mode mem.Mode, m mem.MemoryID
 	var plan migration.Plan
 	require.NoError(l.t, l.p.Plan(&plan, []mem.Access{{Buffer: id, Range: mem.Range{End: size}, Mode: mode, Memory: m}}))
 	for _, w := range plan.Storage {
-		require.NoError(l.t, l.p.StoredIn(w, mem.Plain))
+		require.NoError(l.t, l.p.Stored(w, mem.Plain))
 	}
 	for i := range plan.Steps {
 		l.copied = l.copies.Next()
@@ -68,7 +68,7 @@ func TestWhatAnUnmapMayGiveBackStays(t *testing.T) {
 	onHost := func(mode mem.Mode) mem.Point {
 		require.NoError(t, l.p.Plan(&plan, []mem.Access{{Buffer: l.id, Range: all, Mode: mode, Memory: mem.Host}}))
 		for _, w := range plan.Storage {
-			require.NoError(t, l.p.StoredIn(w, mem.Plain))
+			require.NoError(t, l.p.Stored(w, mem.Plain))
 		}
 		return l.work.Next()
 	}

@@ -137,7 +137,7 @@ func (c *Context) lockedStorage(w migration.Want) bool {
 	r.locked, r.backed = pages, true
 	r.blocks[mem.Host].Set(mem.Range{End: r.size}, b)
 	e.locked += r.size
-	if err := c.planner.Stored(r.id, mem.Host, c.classOf(r)); err != nil {
+	if err := c.planner.Stored(migration.Want{Buffer: r.id, Memory: mem.Host}, c.classOf(r)); err != nil {
 		panic("runtime: the planner wants storage that it does not know: " + err.Error())
 	}
 	return true

@@ -29,6 +29,9 @@ func keepBelow(least uint64) uint64 {
 	return 16 * least
 }
 
+// everything is all of a root, whatever its size.
+var everything = mem.Range{End: math.MaxUint64}
+
 // blocks are a root's on one memory: the zero Block where there is none.
 type blocks = rangemap.Map[mem.Block]
 
@@ -48,27 +51,18 @@ func (c *Context) noBlocks(r *root) {
 // blockAt is the block on a memory that holds off, and where in the root it begins; good
 // until a block comes or goes.
 func (r *root) blockAt(m mem.MemoryID, off uint64) (b *mem.Block, start uint64) {
-	if b := r.blocks[m].Only(); b != nil {
-		return b, 0
-	}
-	return r.partAt(m, off)
-}
-
-func (r *root) partAt(m mem.MemoryID, off uint64) (*mem.Block, uint64) {
-	c := r.blocks[m].Seek(off)
-	return c.Ref(), c.Range().Start
+	at := r.blocks[m].Get(off)
+	return &at.Value, at.Range.Start
 }
 
 // onHost is the block on the host, zero where there is none: it is never a part.
 func (r *root) onHost() mem.Block {
-	_, b := r.blocks[mem.Host].Get(0)
-	return b
+	return r.blocks[mem.Host].Get(0).Value
 }
 
 // stored reports whether there is a block on a memory.
 func (r *root) stored(m mem.MemoryID) bool {
-	_, b := r.blocks[m].Get(0)
-	return !b.IsZero() || r.blocks[m].Len() > 1
+	return !r.blocks[m].Get(0).Value.IsZero() || r.blocks[m].Len() > 1
 }
 
 // in is the range that a wanted block is to hold.

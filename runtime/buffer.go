@@ -160,7 +160,7 @@ func (c *Context) register(r *root, content bool) error {
 		valid = mem.SetOf(mem.Host)
 	}
 	var err error
-	if r.id, err = c.planner.CreateWith(r.size, valid); err != nil {
+	if r.id, err = c.planner.Create(r.size, valid); err != nil {
 		return err
 	}
 	if r.byRange {
@@ -169,7 +169,7 @@ func (c *Context) register(r *root, content bool) error {
 		}
 	}
 	if r.stored(mem.Host) {
-		if err := c.planner.Stored(r.id, mem.Host, c.classOf(r)); err != nil {
+		if err := c.planner.Stored(migration.Want{Buffer: r.id, Memory: mem.Host}, c.classOf(r)); err != nil {
 			return err
 		}
 	}

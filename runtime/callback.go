@@ -265,7 +265,7 @@ func (c *Context) viewReleased(b *Buffer) {
 	r := b.root
 	var points []mem.Point
 	for m := range r.blocks {
-		points = c.planner.PointsIn(points, r.id, mem.MemoryID(m), b.view.Range)
+		points = c.planner.Points(points, r.id, mem.MemoryID(m), b.view.Range)
 	}
 	if r.gone == nil {
 		r.gone = newCountdown()

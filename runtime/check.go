@@ -48,7 +48,8 @@ func (c *Context) Check() error {
 				continue
 			}
 			known := c.planner.Blocks(nil, id, m)
-			for in, b := range r.blocks[i].All() {
+			for in, block := range r.blocks[i].All() {
+				b := *block
 				if b.IsZero() {
 					continue
 				}

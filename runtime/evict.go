@@ -242,7 +242,7 @@ func (c *Context) noVictims(outcome mem.Outcome) error {
 		// A host call ends by itself, unless it waits for this thread: for callers that
 		// would wait anyway.
 		room := &errRoom{error: err}
-		room.points = c.planner.PointsIn(room.points, s.Buffer, s.At, s.Range)
+		room.points = c.planner.Points(room.points, s.Buffer, s.At, s.Range)
 		return room
 	}
 	return err
@@ -300,7 +300,7 @@ func (c *Context) backStorage() error {
 			}
 			return fmt.Errorf("storage for a write-back: %w", err)
 		}
-		if err := c.planner.StoredIn(w, c.mems[w.Memory].classOf(e.given[0])); err != nil {
+		if err := c.planner.Stored(w, c.mems[w.Memory].classOf(e.given[0])); err != nil {
 			panic(fmt.Sprintf("runtime: the planner wants storage that it does not know: %v", err))
 		}
 		r := c.roots[w.Buffer]
@@ -317,8 +317,8 @@ func (c *Context) backStorage() error {
 func (c *Context) unstore(w migration.Want) error {
 	r := c.roots[w.Buffer]
 	in := r.in(w.Range)
-	c.scratch.until = c.planner.PointsIn(c.scratch.until[:0], w.Buffer, w.Memory, in)
-	if err := c.planner.UnstoredIn(w); err != nil {
+	c.scratch.until = c.planner.Points(c.scratch.until[:0], w.Buffer, w.Memory, in)
+	if err := c.planner.Unstored(w); err != nil {
 		panic(fmt.Sprintf("runtime: nothing was copied there: %v", err))
 	}
 	err := c.freeBlock(r, w.Memory, in, c.scratch.until)
@@ -343,7 +343,7 @@ func (c *Context) giveBackStorage() error {
 
 // evictOne takes a victim out and frees its block. c.mu is held.
 func (c *Context) evictOne(v *migration.Victim) error {
-	c.scratch.until = c.planner.PointsIn(c.scratch.until[:0], v.Buffer, v.Memory, v.Range)
+	c.scratch.until = c.planner.Points(c.scratch.until[:0], v.Buffer, v.Memory, v.Range)
 	c.planner.Evicted(v)
 	c.evicting.did = true
 	r := c.roots[v.Buffer]

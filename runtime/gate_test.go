@@ -192,7 +192,7 @@ func TestARefusedCommandsBlockIsStillInUse(t *testing.T) {
 		again, err := c.obtain(plan)
 		require.NoError(t, err)
 		require.True(t, again, "the bytes are in use")
-		require.Equal(t, []mem.Point{user}, c.planner.Points(nil, b.ID(), 1))
+		require.Equal(t, []mem.Point{user}, c.planner.Points(nil, b.ID(), 1, everything))
 		require.NoError(t, c.giveBack(plan))
 		c.unlock()
 		require.NoError(t, b.Release())

@@ -34,7 +34,7 @@ func (c *Context) keepLentCopies(r *root) {
 		return
 	}
 	l, first := &c.lent, len(c.lent.points)
-	l.points = c.planner.Points(l.points, r.id, mem.Host)
+	l.points = c.planner.Points(l.points, r.id, mem.Host, everything)
 	l.points = append(l.points[:first], slices.DeleteFunc(l.points[first:], func(p mem.Point) bool { return !c.mover.Owns(p.Line) })...)
 	l.some.Store(len(l.points) > 0)
 }

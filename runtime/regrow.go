@@ -127,12 +127,13 @@ func (c *Context) leave(w *want) error {
 func (c *Context) freeOld(r *root, m mem.MemoryID, in mem.Range) error {
 	var errs []error
 	for off := in.Start; off < in.End; {
-		at, b := r.blocks[m].Get(off)
+		s := *r.blocks[m].Get(off)
+		at, b := s.Range, s.Value
 		off = at.End
 		if b.IsZero() {
 			continue
 		}
-		c.scratch.until = c.planner.PointsIn(c.scratch.until[:0], r.id, m, at)
+		c.scratch.until = c.planner.Points(c.scratch.until[:0], r.id, m, at)
 		if err := c.freeBlock(r, m, at, c.scratch.until); err != nil {
 			errs = append(errs, fmt.Errorf("old block of buffer %s on %s: %w", r.label(), c.topo.Name(m), err))
 		}

@@ -54,7 +54,7 @@ func (c *Context) obtain(plan *migration.Plan) (again bool, err error) {
 		if c.planner.Exchanges(&w.Want) {
 			again = true
 			err = c.regrow(w)
-		} else if err = c.planner.StoredIn(w.Want, c.mems[w.Memory].classOf(w.block), c.busy(w)...); err == nil {
+		} else if err = c.planner.Stored(w.Want, c.mems[w.Memory].classOf(w.block), c.busy(w)...); err == nil {
 			r := c.roots[w.Buffer]
 			r.blocks[w.Memory].Set(r.in(w.Range), w.block)
 		}
@@ -237,7 +237,7 @@ func (c *Context) drop(r *root) error {
 	var last []mem.Point // of commands that use the storage
 	if len(r.onRelease) > 0 || r.locked != nil {
 		for m := range r.blocks {
-			last = c.planner.Points(last, r.id, mem.MemoryID(m))
+			last = c.planner.Points(last, r.id, mem.MemoryID(m), everything)
 		}
 	}
 	c.keepLentCopies(r)
@@ -266,7 +266,7 @@ func (c *Context) freeBlock(r *root, m mem.MemoryID, in mem.Range, after []mem.P
 func (c *Context) freeRoot(r *root) error {
 	var errs []error
 	if r.svm != nil {
-		c.scratch.points = c.planner.Points(c.scratch.points[:0], r.id, mem.Host)
+		c.scratch.points = c.planner.Points(c.scratch.points[:0], r.id, mem.Host, everything)
 		c.recycle(r, c.scratch.points)
 	}
 	for i := range r.blocks {
@@ -278,8 +278,8 @@ func (c *Context) freeRoot(r *root) error {
 			if b.IsZero() {
 				continue
 			}
-			c.scratch.points = c.planner.PointsIn(c.scratch.points[:0], r.id, m, in)
-			errs = append(errs, c.resource(r, m).FreeAfter(b, c.scratch.points))
+			c.scratch.points = c.planner.Points(c.scratch.points[:0], r.id, m, in)
+			errs = append(errs, c.resource(r, m).FreeAfter(*b, c.scratch.points))
 		}
 		r.blocks[m].Set(mem.Range{End: r.size}, mem.Block{})
 	}

@@ -76,12 +76,12 @@ func (m *Memory) Bytes(root int, r mem.Range) []byte { return m.roots[root].byte
 func (m *Memory) Known(root int, r mem.Range, limit uint64) iter.Seq2[mem.Range, bool] {
 	return func(yield func(mem.Range, bool) bool) {
 		below := r.Intersect(mem.Range{End: limit})
-		more := true
-		m.roots[root].known.Overlap(below, func(at mem.Range, known bool) bool {
-			more = yield(at, known)
-			return more
-		})
-		if rest := (mem.Range{Start: max(r.Start, limit), End: r.End}); more && !rest.Empty() {
+		for at, known := range m.roots[root].known.In(below) {
+			if !yield(at, *known) {
+				return
+			}
+		}
+		if rest := (mem.Range{Start: max(r.Start, limit), End: r.End}); !rest.Empty() {
 			yield(rest, false)
 		}
 	}

@@ -73,7 +73,7 @@ func (m *Stamps) Runs(r mem.Range) iter.Seq2[mem.Range, Stamp] {
 			yield(r, Stamp{})
 			return
 		}
-		m.runs.Overlap(r, func(at mem.Range, s Stamp) bool { return yield(at, s.After(at.Start)) })
+		m.runs.In(r)(func(at mem.Range, s *Stamp) bool { return yield(at, s.After(at.Start)) })
 	}
 }
 

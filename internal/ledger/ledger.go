@@ -86,7 +86,7 @@ func (l *Ledger[W]) Size(id mem.BufferID) (bytes uint64, ok bool) {
 func (l *Ledger[W]) Segments(id mem.BufferID, r mem.Range) iter.Seq2[mem.Range, Content[W]] {
 	return func(yield func(mem.Range, Content[W]) bool) {
 		if a := l.buffers[id]; a != nil {
-			a.latest.Overlap(r, yield)
+			a.latest.In(r)(func(at mem.Range, c *Content[W]) bool { return yield(at, *c) })
 		}
 	}
 }
@@ -100,7 +100,7 @@ func (l *Ledger[W]) Held(id mem.BufferID, m mem.MemoryID, r mem.Range) iter.Seq2
 			var none W
 			yield(r, none)
 		} else {
-			a.held[m].Overlap(r, yield)
+			a.held[m].In(r)(func(at mem.Range, by *W) bool { return yield(at, *by) })
 		}
 	}
 }
@@ -140,9 +140,9 @@ func (a *account[W]) carriedBefore(m mem.MemoryID, r mem.Range) (out []mem.Range
 		return nil
 	}
 	for rest := r; !rest.Empty(); {
-		at, c := a.latest.Get(rest.Start)
-		at = a.uniform(m, false, at.Intersect(rest))
-		if a.stillHolds(m, at.Start, c.Writer) {
+		c := a.latest.Get(rest.Start)
+		at := a.uniform(m, false, c.Range.Intersect(rest))
+		if a.stillHolds(m, at.Start, c.Value.Writer) {
 			out = append(out, at)
 		}
 		rest.Start = at.End
@@ -239,7 +239,7 @@ func (l *Ledger[W]) recount(id mem.BufferID, r mem.Range) {
 func (a *account[W]) recount() {
 	for m, part := range a.part {
 		for r, v := range part.All() {
-			if v == whole {
+			if *v == whole {
 				continue
 			}
 			a.latest.Update(r, func(_ mem.Range, c Content[W]) Content[W] {
@@ -265,10 +265,9 @@ func (a *account[W]) set(m mem.MemoryID, r mem.Range, by W) {
 
 // hold notes that memory m holds the latest content of r.
 func (a *account[W]) hold(m mem.MemoryID, r mem.Range) {
-	a.latest.Overlap(r, func(at mem.Range, c Content[W]) bool {
+	for at, c := range a.latest.In(r) {
 		a.set(m, at, c.Writer)
-		return true
-	})
+	}
 	a.latest.Update(r, func(_ mem.Range, c Content[W]) Content[W] {
 		c.Valid = c.Valid.With(m)
 		return c

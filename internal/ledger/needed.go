@@ -64,9 +64,9 @@ func (a *account[W]) lacks(m mem.MemoryID, host bool, r mem.Range, yield func(me
 		return
 	}
 	var none W
-	a.latest.Overlap(r, func(segment mem.Range, c Content[W]) bool {
+	for segment, c := range a.latest.In(r) {
 		if c.Writer == none || c.Valid.Has(m) {
-			return true
+			continue
 		}
 		for rest := segment; !rest.Empty(); {
 			at := a.uniform(m, host, rest)
@@ -75,19 +75,16 @@ func (a *account[W]) lacks(m mem.MemoryID, host bool, r mem.Range, yield func(me
 			}
 			rest.Start = at.End
 		}
-		return true
-	})
+	}
 }
 
 // uniform is the beginning of r of which all bytes are held, brought and mapped alike.
 func (a *account[W]) uniform(m mem.MemoryID, host bool, r mem.Range) mem.Range {
 	if int(m) < len(a.held) && a.held[m] != nil {
-		at, _ := a.held[m].Get(r.Start)
-		r.End = min(r.End, at.End)
+		r.End = min(r.End, a.held[m].Get(r.Start).Range.End)
 	}
 	if a.part[m] != nil {
-		at, _ := a.part[m].Get(r.Start)
-		r.End = min(r.End, at.End)
+		r.End = min(r.End, a.part[m].Get(r.Start).Range.End)
 	}
 	for _, mapped := range a.mapped {
 		for _, end := range []uint64{mapped.Start, mapped.End} {
@@ -105,9 +102,7 @@ func (a *account[W]) stillHolds(m mem.MemoryID, off uint64, by W) bool {
 	if int(m) >= len(a.held) || a.held[m] == nil || a.part[m] == nil {
 		return false
 	}
-	_, had := a.held[m].Get(off)
-	_, how := a.part[m].Get(off)
-	return had == by && how == carried
+	return a.held[m].Get(off).Value == by && a.part[m].Get(off).Value == carried
 }
 
 func (a *account[W]) isMapped(off uint64) bool {
@@ -129,7 +124,7 @@ func met(earlier []read, u read, r mem.Range) (bytes uint64) {
 		}
 	}
 	for at, yes := range seen.All() {
-		if yes {
+		if *yes {
 			bytes += at.Size()
 		}
 	}

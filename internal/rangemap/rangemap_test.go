@@ -34,7 +34,7 @@ func (o model) update(r mem.Range, f func(int) int) {
 
 func segments(m *Map[int]) (out []string) {
 	for r, v := range m.All() {
-		out = append(out, fmt.Sprintf("%v=%d", r, v))
+		out = append(out, fmt.Sprintf("%v=%d", r, *v))
 	}
 	return out
 }
@@ -45,30 +45,30 @@ func agree(t require.TestingT, m *Map[int], o model) {
 	require.Equal(t, o.segments(), segments(m))
 	require.Equal(t, len(o.segments()), m.Len())
 	for i := range o {
-		r, v := m.Get(uint64(i))
+		r, v := m.Get(uint64(i)).Range, m.Get(uint64(i)).Value
 		require.Equal(t, o[i], v, "offset %d", i)
 		require.True(t, r.Contains(mem.Range{Start: uint64(i), End: uint64(i) + 1}))
 		var rest []string
-		for c := m.Seek(uint64(i)); c.OK(); c.Next() {
-			rest = append(rest, fmt.Sprintf("%v=%d", c.Range(), c.Value()))
-			require.Equal(t, c.Value(), *c.Ref())
+		for at, v := range m.In(mem.Range{Start: uint64(i), End: math.MaxUint64}) {
+			rest = append(rest, fmt.Sprintf("%v=%d", at, *v))
 		}
 		all := o.segments()
-		require.Equal(t, all[len(all)-len(rest):], rest)
-		require.Contains(t, rest[0], fmt.Sprint(r))
+		require.Equal(t, all[len(all)-len(rest)+1:], rest[1:])
+		require.Equal(t, fmt.Sprintf("%v=%d", mem.Range{Start: uint64(i), End: r.End}, o[i]), rest[0])
 	}
-	for _, off := range []uint64{uint64(len(o)), uint64(len(o)) + 1, math.MaxUint64} {
-		require.False(t, m.Seek(off).OK())
-		r, v := m.Get(off)
-		require.Equal(t, mem.Range{}, r, "there is no offset %d", off)
-		require.Zero(t, v)
-	}
+	require.NotPanics(t, func() { m.Get(uint64(len(o))) })
 }
 
 func TestARandomMapEqualsAnArrayOfOffsets(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		size := rapid.Uint64Range(1, 40).Draw(t, "size")
+		size := rapid.SampledFrom([]uint64{1, 2, 7, 40, 3 * most}).Draw(t, "size")
 		m, o := Make(size, 0), make(model, size)
+		if rapid.Bool().Draw(t, "cut") { // into as many pieces as there are offsets
+			for i := range size {
+				o[i] = int(i % 4)
+				m.Set(mem.Range{Start: i, End: i + 1}, o[i])
+			}
+		}
 		for range rapid.IntRange(1, 60).Draw(t, "edits") {
 			a, b := rapid.Uint64Range(0, size+2).Draw(t, "a"), rapid.Uint64Range(0, size+2).Draw(t, "b")
 			r := mem.Range{Start: min(a, b), End: max(a, b)}
@@ -85,13 +85,12 @@ func TestARandomMapEqualsAnArrayOfOffsets(t *testing.T) {
 				o.update(r, func(w int) int { return w / 2 })
 			case 3:
 				var got model
-				m.Overlap(r, func(p mem.Range, w int) bool {
+				for p, w := range m.In(r) {
 					require.True(t, r.Contains(p))
 					for range p.Size() {
-						got = append(got, w)
+						got = append(got, *w)
 					}
-					return true
-				})
+				}
 				require.Equal(t, o[min(r.Start, size):min(r.End, size)].segments(), got.segments())
 			}
 			agree(t, &m, o)
@@ -158,27 +157,16 @@ func TestAnEmptyMapHasNoSegments(t *testing.T) {
 	m.Set(mem.Range{End: 10}, 1)
 	require.Zero(t, m.Len())
 	require.Empty(t, segments(&m))
-	r, v := m.Get(0)
-	require.True(t, r.Empty())
-	require.Zero(t, v)
+	require.True(t, m.Get(0).Range.Empty())
 	require.NoError(t, m.Check())
-}
-
-func TestOverlapStopsWhenTold(t *testing.T) {
-	m := Make(30, 0)
-	m.Set(mem.Range{Start: 10, End: 20}, 1)
-	n := 0
-	m.Overlap(mem.Range{End: 30}, func(mem.Range, int) bool { n++; return n < 2 })
-	require.Equal(t, 2, n)
 }
 
 func TestCheckFindsWhatIsWrong(t *testing.T) {
 	for name, spoil := range map[string]func(*Map[int]){
-		"equal neighbours": func(m *Map[int]) { m.vals[m.p.floor(10)] = 0 },
-		"a gap":            func(m *Map[int]) { m.p.at[m.p.floor(10)].r.End-- },
-		"a lost key":       func(m *Map[int]) { m.p.tree.Delete(key{start: 10}) },
-		"a bad link":       func(m *Map[int]) { m.p.at[m.p.floor(10)].prev = none },
-		"a lost slot":      func(m *Map[int]) { m.p.at = append(m.p.at, part{}); m.vals = append(m.vals, 0) },
+		"equal neighbours": func(m *Map[int]) { m.p.chunks[0][1].Value = 0 },
+		"a gap":            func(m *Map[int]) { m.p.chunks[0][1].Range.End-- },
+		"a start":          func(m *Map[int]) { m.p.starts[0]++ },
+		"the count":        func(m *Map[int]) { m.p.n++ },
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := Make(100, 0)
@@ -227,7 +215,7 @@ func BenchmarkGet(b *testing.B) {
 			x := uint64(1)
 			for b.Loop() {
 				x = x*6364136223846793005 + 1442695040888963407
-				if r, _ := m.Get((x >> 20) % (n * 64)); r.Empty() {
+				if m.Get((x >> 20) % (n * 64)).Range.Empty() {
 					b.Fatal("empty")
 				}
 			}

@@ -215,9 +215,9 @@ func (a *Account) here(id mem.BufferID, s mem.MemoryID) mark {
 func (a *Account) read(u mem.Access) {
 	s, b := a.topo.Store(u.Memory), a.buffers[u.Buffer]
 	held, here := b.on(s), a.here(u.Buffer, s)
-	b.latest.Overlap(u.Range, func(part mem.Range, c content) bool {
+	for part, c := range b.latest.In(u.Range) {
 		if c.version == 0 {
-			return true // never written: nothing to move
+			continue // never written: nothing to move
 		}
 		held.Update(part, func(piece mem.Range, had use) use {
 			if had.version != c.version && !b.free {
@@ -228,8 +228,7 @@ func (a *Account) read(u mem.Access) {
 			}
 			return use{c.version, here}
 		})
-		return true
-	})
+	}
 	b.latest.Update(u.Range, func(_ mem.Range, c content) content {
 		c.shared = c.shared || c.version != 0 && c.writer != s
 		return c
@@ -275,18 +274,17 @@ func (b *buffer) on(s mem.MemoryID) *rangemap.Map[use] {
 // that never read them. before is how many commands each memory had had then; nil
 // is all.
 func (a *Account) dies(id mem.BufferID, b *buffer, r mem.Range, before []int32) {
-	b.latest.Overlap(r, func(part mem.Range, c content) bool {
+	for part, c := range b.latest.In(r) {
 		m := a.mems[c.writer]
 		if c.version == 0 || c.version == a.version || c.shared || b.free || b.parts || m == nil || c.since.epoch != a.epoch {
-			return true
+			continue
 		}
 		at := int32(len(m.working))
 		if before != nil {
 			at = before[c.writer]
 		}
 		m.charge(id, c.since.point, m.block(id).end(at), part.Size())
-		return true
-	})
+	}
 }
 
 // flush begins a new window.

@@ -211,7 +211,7 @@ func (r *runner) foresee() {
 // future is what the trace says of the commands to come. Commands count as in the trace.
 type future struct{ r *runner }
 
-// Ahead implements eviction.Future.
+// Ahead is what eviction.NewBelady asks.
 func (f future) Ahead(b mem.BufferID, m mem.MemoryID, _ uint64) eviction.Ahead {
 	return f.r.script.Ahead(f.r.ids[b], m, f.r.next)
 }

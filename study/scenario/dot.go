@@ -104,10 +104,9 @@ func (f *flow) reads(by maker, bytes map[maker]uint64) {
 
 // from adds up who made the bytes of a range.
 func (f *flow) from(id mem.BufferID, m mem.MemoryID, r mem.Range, bytes map[maker]uint64) {
-	f.at(id, m).Overlap(r, func(part mem.Range, by maker) bool {
-		bytes[by] += part.Size()
-		return true
-	})
+	for part, by := range f.at(id, m).In(r) {
+		bytes[*by] += part.Size()
+	}
 }
 
 // command adds a command, the copies that it needed, and those that made room for it.

@@ -52,7 +52,7 @@ func (r *runner) foresee() *future {
 	return f
 }
 
-// Ahead implements eviction.Future.
+// Ahead is what eviction.NewBelady asks.
 func (f *future) Ahead(b mem.BufferID, m mem.MemoryID, _ uint64) eviction.Ahead {
 	index, ok := f.index[b]
 	for i := 0; !ok && i < len(f.r.ids); i++ {

@@ -70,8 +70,9 @@ func (c *sink) unstored(a *account, m mem.MemoryID, r mem.Range) {
 // take takes the blocks out that overlap a range: so many bytes in so many.
 func (b *blocks) take(r mem.Range) (bytes int64, n int) {
 	for off := r.Start; off < r.End; {
-		at, id := b.at.Get(off)
-		if off = at.End; id != 0 {
+		s := *b.at.Get(off)
+		at := s.Range
+		if off = at.End; s.Value != 0 {
 			bytes, n = bytes+int64(at.Size()), n+1
 			b.at.Set(at, 0)
 		}
