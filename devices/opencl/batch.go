@@ -191,7 +191,7 @@ func (h *host) stagedLocked(r *record) bool {
 		r.strict = true
 		return h.resolveLocked(r)
 	}
-	r.Hold()
+	r.Forget()
 	h.unstaged = append(h.unstaged, x)
 	return false
 }
