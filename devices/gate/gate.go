@@ -25,9 +25,6 @@ type Gate struct {
 // Hold is another hold of the owner's.
 func (g *Gate) Hold() { g.holds.Add(1) }
 
-// More adds a hold to a gate that has one of the caller's.
-func (g *Gate) More() { g.holds.Add(1) }
-
 // Drop gives one hold up; the last one opens the gate, once.
 func (g *Gate) Drop() (open bool) { return g.holds.Add(-1) < 0 }
 

@@ -261,7 +261,7 @@ func (h *host) followLocked(r *record, w *mem.Wait) {
 		}
 	case x != nil && x.state == held:
 		x.after = append(x.after, r)
-		r.More()
+		r.Hold()
 	default:
 		r.await(w)
 	}
@@ -270,7 +270,7 @@ func (h *host) followLocked(r *record, w *mem.Wait) {
 // await has r wait for the end of a point, or notes how that ended. r has a hold.
 func (r *record) await(w *mem.Wait) {
 	if !w.Point.Reached() {
-		r.More()
+		r.Hold()
 		if done, _ := w.Point.Notify(r); !done {
 			return
 		}
