@@ -19,65 +19,62 @@ import (
 func (r *replay) compareMoves() error {
 	commands := r.rec.CommandsFrom(r.seen)
 	r.seen += len(commands)
-	for _, c := range commands {
+	for i := range commands {
+		c := &commands[i]
 		r.last = c.ID
+		r.result.Regrown += grown(c)
+		r.evictedFor(c)
 		if r.mayFail() { // when the planner hears of a failure is a matter of timing
 			for _, s := range c.Steps {
 				if !s.Point.IsZero() && !s.Late {
 					r.result.BytesMoved += s.Range.Size() - s.RideAlong
 				}
 			}
-			r.result.Regrown += grown(&c)
-			r.evictedFor(&c)
 			for _, e := range c.Evictions {
 				r.result.WrittenBack += e.Fresh - e.Dropped
 			}
-			continue
-		}
-		r.result.Regrown += grown(&c)
-		if c.Err != nil && len(c.Evictions)+len(c.Regrows) > 0 { // refused all the same
-			back, err := r.account.evicted(&c)
-			if err != nil {
-				return fmt.Errorf("command %d (%s on %s): %w", c.ID, c.Op, c.Queue, err)
-			}
-			r.evictedFor(&c)
-			r.result.WrittenBack += back
-			continue
-		}
-		if c.Err != nil {
-			return fmt.Errorf("command %d was refused after planning: %w", c.ID, c.Err)
-		}
-		accs, known := r.needs[c.ID]
-		if !known {
-			return fmt.Errorf("command %d (%s on %s): nobody enqueued it", c.ID, c.Op, c.Queue)
-		}
-		back, err := r.account.evicted(&c)
-		if err != nil {
+		} else if err := r.compareMove(c); err != nil {
 			return fmt.Errorf("command %d (%s on %s): %w", c.ID, c.Op, c.Queue, err)
 		}
-		r.evictedFor(&c)
-		r.result.WrittenBack += back
-		want, along, err := r.account.command(&c, accs)
-		if err != nil {
-			return fmt.Errorf("command %d (%s on %s): %w", c.ID, c.Op, c.Queue, err)
-		}
-		r.result.RideAlong += along
-		if tell := r.thens[c.ID]; tell != nil {
-			tell()
-		}
-		moved, late := uint64(0), false
-		for _, s := range c.Steps {
-			moved += s.Range.Size() - s.RideAlong
-			late = late || s.Late
-		}
-		if late { // how much of it moves shows when it has moved
-			moved = want
-		}
-		if moved != want {
-			return fmt.Errorf("command %d (%s on %s) moved %d bytes, %d had to; it says %v, the history %v", c.ID, c.Op, c.Queue, moved, want, c.Accesses, accs)
-		}
-		r.result.BytesMoved += moved
 	}
+	return nil
+}
+
+func (r *replay) compareMove(c *trace.CommandRecord) error {
+	back, err := r.account.evicted(c)
+	r.result.WrittenBack += back
+	switch {
+	case err != nil:
+		return err
+	case c.Err != nil && len(c.Evictions)+len(c.Regrows) > 0: // refused all the same
+		return nil
+	case c.Err != nil:
+		return fmt.Errorf("refused after planning: %w", c.Err)
+	}
+	accs, known := r.needs[c.ID]
+	if !known {
+		return errors.New("nobody enqueued it")
+	}
+	want, along, err := r.account.command(c, accs)
+	if err != nil {
+		return err
+	}
+	r.result.RideAlong += along
+	if tell := r.thens[c.ID]; tell != nil {
+		tell()
+	}
+	moved, late := uint64(0), false
+	for _, s := range c.Steps {
+		moved += s.Range.Size() - s.RideAlong
+		late = late || s.Late
+	}
+	if late { // how much of it moves shows when it has moved
+		moved = want
+	}
+	if moved != want {
+		return fmt.Errorf("moved %d bytes, %d had to; it says %v, the history %v", moved, want, c.Accesses, accs)
+	}
+	r.result.BytesMoved += moved
 	return nil
 }
 
