@@ -185,7 +185,7 @@ func gwSetContentSizeBuffer(h, size uintptr) int32 {
 	return status(err)
 }
 
-// gwGetMemObjectInfo answers what C does not by itself (info.c).
+// gwGetMemObjectInfo answers what C does not by itself (table.c).
 //
 //export gwGetMemObjectInfo
 func gwGetMemObjectInfo(h uintptr, what uint32, room uint64, value, sizeRet unsafe.Pointer) int32 {

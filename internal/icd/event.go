@@ -108,7 +108,7 @@ func gwWaitForEvents(n uint32, list unsafe.Pointer) int32 {
 	return st
 }
 
-// gwGetEventInfo answers what C does not by itself (info.c).
+// gwGetEventInfo answers what C does not by itself (table.c).
 //
 //export gwGetEventInfo
 func gwGetEventInfo(h uintptr, what uint32, room uint64, value, sizeRet unsafe.Pointer) int32 {

@@ -140,11 +140,11 @@ func refusal(err error) int32 {
 }
 
 // memInfo and eventInfo are clGetMemObjectInfo and clGetEventInfo as programs call
-// them, by way of C (info.c).
+// them, by way of C (table.c).
 func memInfo(h uintptr, what uint32, room uint64, value, sizeRet unsafe.Pointer) int32 {
-	return int32(C.gw_mem_info(C.uintptr_t(h), C.uint32_t(what), C.size_t(room), value, (*C.size_t)(sizeRet)))
+	return int32(C.gwc_GetMemObjectInfo(C.cl_mem(unsafe.Pointer(h)), C.cl_mem_info(what), C.size_t(room), value, (*C.size_t)(sizeRet)))
 }
 
 func eventInfo(h uintptr, what uint32, room uint64, value, sizeRet unsafe.Pointer) int32 {
-	return int32(C.gw_event_info(C.uintptr_t(h), C.uint32_t(what), C.size_t(room), value, (*C.size_t)(sizeRet)))
+	return int32(C.gwc_GetEventInfo(C.cl_event(unsafe.Pointer(h)), C.cl_event_info(what), C.size_t(room), value, (*C.size_t)(sizeRet)))
 }

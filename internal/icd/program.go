@@ -253,14 +253,6 @@ func gwCreateProgramWithBuiltInKernels(ch uintptr, n uint32, list, names, errcod
 	return fail(errcode, clInvalidValue)
 }
 
-//export gwSetProgramSpecializationConstant
-func gwSetProgramSpecializationConstant(h uintptr, id uint32, size uint64, value unsafe.Pointer) int32 {
-	if programs.get(h) == nil {
-		return clInvalidProgram
-	}
-	return clInvalidOperation
-}
-
 // gwSetProgramReleaseCallback is for programs with destructors of variables at
 // program scope, which there are not.
 //
@@ -274,17 +266,3 @@ func gwSetProgramReleaseCallback(h uintptr, f, user unsafe.Pointer) int32 {
 	}
 	return clInvalidOperation
 }
-
-// gwUnloadPlatformCompiler is a hint, and not one to pass on to a compiler that
-// other contexts use.
-//
-//export gwUnloadPlatformCompiler
-func gwUnloadPlatformCompiler(h uintptr) int32 {
-	if platforms.get(h) == nil {
-		return clInvalidPlatform
-	}
-	return clSuccess
-}
-
-//export gwUnloadCompiler
-func gwUnloadCompiler() int32 { return clSuccess }

@@ -16,7 +16,7 @@ func TestWrongCallsOfProgramsAreRefused(t *testing.T) {
 	l := newLab(t)
 	p, built, linked := l.source(twoKernels), l.build(l.source(twoKernels)), l.link(twoKernels, "#define BY 5\n")
 	text, notText := cstr("x"), unsafe.Pointer(nil)
-	one, none, junk := uint64(1), uint64(0), l.ctx+1
+	none, junk := uint64(0), l.ctx+1
 	code, nobody := []byte("no binary"), uintptr(0)
 	codeAt, codeLen := at(&code[0]), uint64(len(code))
 	var each int32
@@ -105,12 +105,8 @@ func TestWrongCallsOfProgramsAreRefused(t *testing.T) {
 		"info of nothing":        {clInvalidProgram, func() int32 { return gwGetProgramInfo(junk, programReferences, 0, nil, nil) }},
 		"build info of nothing":  {clInvalidProgram, func() int32 { return gwGetProgramBuildInfo(junk, l.devs[0], buildLog, 0, nil, nil) }},
 		"build info, no device":  {clInvalidDevice, func() int32 { return gwGetProgramBuildInfo(p, junk, buildLog, 0, nil, nil) }},
-		"constant of nothing":    {clInvalidProgram, func() int32 { return gwSetProgramSpecializationConstant(junk, 0, 1, at(&one)) }},
-		"constant":               {clInvalidOperation, func() int32 { return gwSetProgramSpecializationConstant(p, 0, 1, at(&one)) }},
 		"release callback":       {clInvalidOperation, func() int32 { return gwSetProgramReleaseCallback(p, fn, nil) }},
 		"release callback, none": {clInvalidValue, func() int32 { return gwSetProgramReleaseCallback(p, nil, nil) }},
-		"unload no platform":     {clInvalidPlatform, func() int32 { return gwUnloadPlatformCompiler(junk) }},
-		"unload":                 {clSuccess, func() int32 { return gwUnloadPlatformCompiler(start().self) }},
 		"kernel of nothing": {clInvalidProgram, func() int32 {
 			return refused(func(e unsafe.Pointer) uintptr { return gwCreateKernel(junk, text, e) })
 		}},

@@ -56,8 +56,7 @@ static cl_int CL_API_CALL set_content_size_buffer(cl_mem buffer, cl_mem size)
 	return gwSetContentSizeBuffer((GoUintptr)buffer, (GoUintptr)size);
 }
 
-GW_HIDDEN void *gwn_clGetExtensionFunctionAddress(const char *name);
-GW_HIDDEN void *gwn_clGetExtensionFunctionAddress(const char *name)
+PUBLIC void *CL_API_CALL clGetExtensionFunctionAddress(const char *name)
 {
 	if (!name)
 		return NULL;
@@ -73,10 +72,9 @@ GW_HIDDEN void *gwn_clGetExtensionFunctionAddress(const char *name)
 	return NULL;
 }
 
-PUBLIC void *CL_API_CALL clGetExtensionFunctionAddress(const char *name) { return gwn_clGetExtensionFunctionAddress(name); }
+void *gwc_GetExtensionFunctionAddress(const char *name) { return gw_over() ? NULL : clGetExtensionFunctionAddress(name); }
 
-GW_HIDDEN void *gwn_clGetExtensionFunctionAddressForPlatform(cl_platform_id p, const char *name);
-GW_HIDDEN void *gwn_clGetExtensionFunctionAddressForPlatform(cl_platform_id p, const char *name)
+void *gwc_GetExtensionFunctionAddressForPlatform(cl_platform_id p, const char *name)
 {
-	return gw_is(p, GW_PLATFORM) ? gwn_clGetExtensionFunctionAddress(name) : NULL;
+	return gw_is(p, GW_PLATFORM) ? gwc_GetExtensionFunctionAddress(name) : NULL;
 }

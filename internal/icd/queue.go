@@ -114,16 +114,6 @@ func gwGetCommandQueueInfo(h uintptr, what uint32, room uint64, value, sizeRet u
 	return clInvalidValue
 }
 
-// gwSetCommandQueueProperty went with OpenCL 1.1.
-//
-//export gwSetCommandQueueProperty
-func gwSetCommandQueueProperty(h uintptr, flags uint64, enable uint32, old unsafe.Pointer) int32 {
-	if queues.get(h) == nil {
-		return clInvalidCommandQueue
-	}
-	return clInvalidOperation
-}
-
 // gwSetDefaultDeviceCommandQueue: no device has queues of its own, whatever queue is given.
 //
 //export gwSetDefaultDeviceCommandQueue

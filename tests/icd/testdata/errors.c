@@ -4,6 +4,7 @@
  *   errors [PLATFORM]
  */
 #include "common.h"
+#include <CL/cl_icd.h>
 
 static int wrong, asked;
 
@@ -237,6 +238,13 @@ static void absent(cl_device_id d)
 	EXPECT(CL_INVALID_DEVICE, clSetDefaultDeviceCommandQueue(ctx, otherdevice, q));
 	EXPECT(CL_INVALID_DEVICE, clSetDefaultDeviceCommandQueue(ctx, NULL, q));
 	EACH(CL_INVALID_CONTEXT, ctx, clSetDefaultDeviceCommandQueue(x, d, q));
+
+	EXPECT(CL_INVALID_OPERATION, clSetProgramSpecializationConstant(unbuilt, 0, 1, data));
+	EACH(CL_INVALID_PROGRAM, prog, clSetProgramSpecializationConstant(x, 0, 1, data));
+	EXPECT(CL_SUCCESS, clUnloadPlatformCompiler(platform));
+	EACH(CL_INVALID_PLATFORM, NULL, x ? clUnloadPlatformCompiler(x) : CL_INVALID_PLATFORM);
+	for (size_t i = 0; i < sizeof(cl_icd_dispatch) / sizeof(void *); i++)
+		EXPECT(1, (*(void *const **)platform)[i] != NULL);
 
 	/* cl_ext_buffer_device_address: a buffer has an address on each device that uses it. */
 	cl_mem_properties addressed[] = {0x5000 /* CL_MEM_DEVICE_PRIVATE_ADDRESS_EXT */, CL_TRUE, 0};
