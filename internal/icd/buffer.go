@@ -37,42 +37,41 @@ const (
 )
 
 //export gwCreateBuffer
-func gwCreateBuffer(ch uintptr, flags, size uint64, host, errcode unsafe.Pointer) uintptr {
-	return createBuffer(ch, nil, flags, size, host, errcode)
+func gwCreateBuffer(ch uintptr, flags, size uint64, host unsafe.Pointer) (uintptr, int32) {
+	return createBuffer(ch, nil, flags, size, host)
 }
 
 //export gwCreateBufferWithProperties
-func gwCreateBufferWithProperties(ch uintptr, properties unsafe.Pointer, flags, size uint64, host, errcode unsafe.Pointer) uintptr {
+func gwCreateBufferWithProperties(ch uintptr, properties unsafe.Pointer, flags, size uint64, host unsafe.Pointer) (uintptr, int32) {
 	var all []uint64
 	if properties != nil {
 		if *(*uint64)(properties) != 0 { // OpenCL knows none
-			return fail(errcode, clInvalidProperty)
+			return 0, clInvalidProperty
 		}
 		all = []uint64{0}
 	}
-	return createBuffer(ch, all, flags, size, host, errcode)
+	return createBuffer(ch, all, flags, size, host)
 }
 
-func createBuffer(ch uintptr, properties []uint64, flags, size uint64, host, errcode unsafe.Pointer) uintptr {
+func createBuffer(ch uintptr, properties []uint64, flags, size uint64, host unsafe.Pointer) (uintptr, int32) {
 	c := contexts.get(ch)
 	if c == nil {
-		return fail(errcode, clInvalidContext)
+		return 0, clInvalidContext
 	}
 	var content []byte
 	switch wants := flags&(C.CL_MEM_USE_HOST_PTR|C.CL_MEM_COPY_HOST_PTR) != 0; {
 	case flags&^allocateFlags != 0:
-		return fail(errcode, clInvalidValue)
+		return 0, clInvalidValue
 	case size == 0 || c.tooLarge(size, flags):
-		return fail(errcode, clInvalidBufferSize)
+		return 0, clInvalidBufferSize
 	case wants != (host != nil):
-		return fail(errcode, clInvalidHostPtr)
+		return 0, clInvalidHostPtr
 	case wants:
 		content = unsafe.Slice((*byte)(host), size)
 	}
 	run, err := c.run.CreateBuffer(size, runtime.Flags(flags), content)
 	if err != nil {
-		complain(err)
-		return fail(errcode, status(err))
+		return 0, refusal(err)
 	}
 	if flags&accessFlags == 0 {
 		flags |= C.CL_MEM_READ_WRITE
@@ -82,11 +81,7 @@ func createBuffer(ch uintptr, properties []uint64, flags, size uint64, host, err
 		m.host = uintptr(host)
 	}
 	retain(c.self)
-	if !mems.add(m, &m.self, size, flags, uint64(c.self), 0, 0) {
-		m.destroy()
-		return fail(errcode, clOutOfHostMemory)
-	}
-	return made(errcode, m.self)
+	return mems.add(m, &m.self, size, flags, uint64(c.self), 0, 0)
 }
 
 // tooLarge reports whether no buffer is made of so many bytes. OpenCL lets an implementation refuse more than
@@ -114,25 +109,24 @@ func (c *clContext) maxAlloc() (n uint64) {
 }
 
 //export gwCreateSubBuffer
-func gwCreateSubBuffer(h uintptr, flags uint64, typ uint32, info, errcode unsafe.Pointer) uintptr {
+func gwCreateSubBuffer(h uintptr, flags uint64, typ uint32, info unsafe.Pointer) (uintptr, int32) {
 	parent := mems.get(h)
 	switch {
 	case parent == nil || parent.parent != nil:
-		return fail(errcode, clInvalidMemObject)
+		return 0, clInvalidMemObject
 	case flags&^(accessFlags|hostFlags) != 0 || typ != C.CL_BUFFER_CREATE_TYPE_REGION || info == nil:
-		return fail(errcode, clInvalidValue)
+		return 0, clInvalidValue
 	}
 	region := *(*[2]uint64)(info) // origin, size
 	if region[1] == 0 {
-		return fail(errcode, clInvalidBufferSize)
+		return 0, clInvalidBufferSize
 	}
 	if !parent.contains(region[0], region[1]) {
-		return fail(errcode, clInvalidValue)
+		return 0, clInvalidValue
 	}
 	run, err := parent.run.Sub(region[0], region[1], runtime.Flags(flags))
 	if err != nil {
-		complain(err)
-		return fail(errcode, status(err))
+		return 0, refusal(err)
 	}
 	m := &memObject{c: parent.c, run: run, parent: parent, origin: region[0], size: region[1]}
 	m.flags = uint64(run.View().Flags)
@@ -140,11 +134,7 @@ func gwCreateSubBuffer(h uintptr, flags uint64, typ uint32, info, errcode unsafe
 		m.host = parent.host + uintptr(region[0])
 	}
 	retain(parent.self)
-	if !mems.add(m, &m.self, m.size, m.flags, uint64(m.c.self), uint64(parent.self), m.origin) {
-		m.destroy()
-		return fail(errcode, clOutOfHostMemory)
-	}
-	return made(errcode, m.self)
+	return mems.add(m, &m.self, m.size, m.flags, uint64(m.c.self), uint64(parent.self), m.origin)
 }
 
 // destroy implements destroyer. Commands that use the buffer go on.
@@ -185,23 +175,15 @@ func gwSetContentSizeBuffer(h, size uintptr) int32 {
 	return status(err)
 }
 
-// gwGetMemObjectInfo answers what C does not by itself (table.c).
-//
+// memFacts are what C does not answer by itself (table.c).
+var memFacts = facts[memObject]{
+	C.CL_MEM_HOST_PTR:         func(m *memObject) any { return m.host },
+	C.CL_MEM_MAP_COUNT:        func(m *memObject) any { return uint32(m.run.Maps()) },
+	C.CL_MEM_USES_SVM_POINTER: func(m *memObject) any { return m.host != 0 && m.c.isSVM(m.host) },
+	C.CL_MEM_PROPERTIES:       func(m *memObject) any { return m.properties },
+}
+
 //export gwGetMemObjectInfo
 func gwGetMemObjectInfo(h uintptr, what uint32, room uint64, value, sizeRet unsafe.Pointer) int32 {
-	m := mems.get(h)
-	if m == nil {
-		return clInvalidMemObject
-	}
-	switch what {
-	case C.CL_MEM_HOST_PTR:
-		return answer(m.host, room, value, sizeRet)
-	case C.CL_MEM_MAP_COUNT:
-		return answer(uint32(m.run.Maps()), room, value, sizeRet)
-	case C.CL_MEM_USES_SVM_POINTER:
-		return answerBool(m.host != 0 && m.c.isSVM(m.host), room, value, sizeRet)
-	case C.CL_MEM_PROPERTIES:
-		return answerList(m.properties, room, value, sizeRet)
-	}
-	return clInvalidValue
+	return mems.info(h, memFacts, what, room, value, sizeRet)
 }

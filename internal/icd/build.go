@@ -66,7 +66,7 @@ func (p *program) device(h uintptr) *device {
 func (p *program) begin(on []*device, options string) ([]part, int32) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.busy != nil || p.kernels > 0 {
+	if p.busy != nil || p.kernels.Load() > 0 {
 		return nil, clInvalidOperation
 	}
 	if err := p.apart(on); err != nil {
@@ -252,18 +252,18 @@ func gwCompileProgram(h uintptr, n uint32, list, options unsafe.Pointer, nheader
 }
 
 //export gwLinkProgram
-func gwLinkProgram(ch uintptr, n uint32, list, options unsafe.Pointer, ninputs uint32, inputs, notify, user, errcode unsafe.Pointer) uintptr {
+func gwLinkProgram(ch uintptr, n uint32, list, options unsafe.Pointer, ninputs uint32, inputs, notify, user unsafe.Pointer) (uintptr, int32) {
 	c := contexts.get(ch)
 	switch {
 	case c == nil:
-		return fail(errcode, clInvalidContext)
+		return 0, clInvalidContext
 	case (n == 0) != (list == nil) || ninputs == 0 || inputs == nil || notify == nil && user != nil:
-		return fail(errcode, clInvalidValue)
+		return 0, clInvalidValue
 	}
 	on, st := c.devices, clSuccess
 	if list != nil {
 		if on, st = c.chosen(n, list); st != clSuccess {
-			return fail(errcode, st)
+			return 0, st
 		}
 		on = unique(on)
 	}
@@ -271,24 +271,24 @@ func gwLinkProgram(ch uintptr, n uint32, list, options unsafe.Pointer, ninputs u
 	for _, h := range unsafe.Slice((*uintptr)(inputs), ninputs) {
 		part := programs.get(h)
 		if part == nil || part.c != c {
-			return fail(errcode, clInvalidProgram)
+			return 0, clInvalidProgram
 		}
 		parts = append(parts, part)
 	}
 	with, st := linkable(on, parts)
 	if st != clSuccess {
-		return fail(errcode, st)
+		return 0, st
 	}
 	p := &program{c: c, devices: on, origin: ofLink}
-	if h := newProgram(p, nil, make(natives, len(on)), errcode); h == 0 {
-		return 0
+	if _, st := newProgram(p, nil, make(natives, len(on))); st != clSuccess {
+		return 0, st
 	}
-	return p.link(with, parts, text(options), notify, user, errcode)
+	return p.link(with, parts, text(options), notify, user)
 }
 
 // link links parts into p, for the devices for which they were compiled. A
 // program that could not begin to be linked is none.
-func (p *program) link(with []*device, parts []*program, options string, notify, user, errcode unsafe.Pointer) uintptr {
+func (p *program) link(with []*device, parts []*program, options string, notify, user unsafe.Pointer) (uintptr, int32) {
 	inputs := make([]natives, len(with))
 	for i, d := range with {
 		for _, part := range parts {
@@ -310,15 +310,11 @@ func (p *program) link(with []*device, parts []*program, options string, notify,
 		}
 		return p.finish(with, typ, errs)
 	})
-	switch st {
-	case clSuccess, clLinkProgramFailure:
-		if errcode != nil {
-			*(*int32)(errcode) = st
-		}
-		return p.self
+	if st == clSuccess || st == clLinkProgramFailure {
+		return p.self, st
 	}
 	release(p.self)
-	return fail(errcode, st)
+	return 0, st
 }
 
 // unique is a list of devices without those that are there before.

@@ -69,51 +69,51 @@ func contextProperties(list unsafe.Pointer) (all []uintptr, p *platform, st int3
 }
 
 //export gwCreateContext
-func gwCreateContext(properties unsafe.Pointer, n uint32, list, notify, user, errcode unsafe.Pointer) uintptr {
+func gwCreateContext(properties unsafe.Pointer, n uint32, list, notify, user unsafe.Pointer) (uintptr, int32) {
 	all, p, st := contextProperties(properties)
 	if st != clSuccess {
-		return fail(errcode, st)
+		return 0, st
 	}
 	if n == 0 || list == nil || notify == nil && user != nil {
-		return fail(errcode, clInvalidValue)
+		return 0, clInvalidValue
 	}
 	var chosen []*device
 	for _, h := range unsafe.Slice((*uintptr)(list), n) {
 		d := devs.get(h)
 		if d == nil {
-			return fail(errcode, clInvalidDevice)
+			return 0, clInvalidDevice
 		}
 		if !slices.Contains(chosen, d) {
 			chosen = append(chosen, d)
 		}
 	}
-	return createContext(p, all, chosen, errcode)
+	return createContext(p, all, chosen)
 }
 
 //export gwCreateContextFromType
-func gwCreateContextFromType(properties unsafe.Pointer, typ uint64, notify, user, errcode unsafe.Pointer) uintptr {
+func gwCreateContextFromType(properties unsafe.Pointer, typ uint64, notify, user unsafe.Pointer) (uintptr, int32) {
 	all, p, st := contextProperties(properties)
 	if st != clSuccess {
-		return fail(errcode, st)
+		return 0, st
 	}
 	const known = typeDefault | typeCPU | typeGPU | typeAccelerator | typeCustom
 	switch {
 	case notify == nil && user != nil:
-		return fail(errcode, clInvalidValue)
+		return 0, clInvalidValue
 	case typ == 0 || typ != typeAll && typ&^known != 0:
-		return fail(errcode, clInvalidDeviceType)
+		return 0, clInvalidDeviceType
 	}
 	var chosen []*device
 	for _, h := range p.ofType(typ) {
 		chosen = append(chosen, devs.get(h))
 	}
 	if len(chosen) == 0 {
-		return fail(errcode, clDeviceNotFound)
+		return 0, clDeviceNotFound
 	}
-	return createContext(p, all, chosen, errcode)
+	return createContext(p, all, chosen)
 }
 
-func createContext(p *platform, properties []uintptr, chosen []*device, errcode unsafe.Pointer) uintptr {
+func createContext(p *platform, properties []uintptr, chosen []*device) (uintptr, int32) {
 	guardExit()
 	c := &clContext{p: p, devices: chosen, properties: properties}
 	o := runtime.Options{Name: p.contextName(), Links: p.links(chosen), Trace: p.sink(chosen), Figures: &p.figures}
@@ -124,23 +124,19 @@ func createContext(p *platform, properties []uintptr, chosen []*device, errcode 
 	for _, d := range chosen {
 		dev, err := d.open()
 		if err != nil {
-			return fail(errcode, refusal(err))
+			return 0, refusal(err)
 		}
 		o.Devices = append(o.Devices, dev)
 		o.Names = append(o.Names, d.name)
 	}
 	var err error
 	if c.run, err = runtime.NewContext(o); err != nil {
-		return fail(errcode, refusal(err))
+		return 0, refusal(err)
 	}
 	for _, d := range chosen {
 		retain(d.self)
 	}
-	if !contexts.add(c, &c.self) {
-		c.destroy()
-		return fail(errcode, clOutOfHostMemory)
-	}
-	return made(errcode, c.self)
+	return contexts.add(c, &c.self)
 }
 
 // contextName numbers contexts, for traces.
@@ -202,23 +198,16 @@ func (c *clContext) real(d *device) devices.Device {
 	return dev
 }
 
+var contextFacts = facts[clContext]{
+	C.CL_CONTEXT_REFERENCE_COUNT: func(c *clContext) any { return refs(c.self) },
+	C.CL_CONTEXT_NUM_DEVICES:     func(c *clContext) any { return uint32(len(c.devices)) },
+	C.CL_CONTEXT_DEVICES:         func(c *clContext) any { return c.devices },
+	C.CL_CONTEXT_PROPERTIES:      func(c *clContext) any { return c.properties },
+}
+
 //export gwGetContextInfo
 func gwGetContextInfo(h uintptr, what uint32, room uint64, value, sizeRet unsafe.Pointer) int32 {
-	c := contexts.get(h)
-	if c == nil {
-		return clInvalidContext
-	}
-	switch what {
-	case C.CL_CONTEXT_REFERENCE_COUNT:
-		return answer(refs(h), room, value, sizeRet)
-	case C.CL_CONTEXT_NUM_DEVICES:
-		return answer(uint32(len(c.devices)), room, value, sizeRet)
-	case C.CL_CONTEXT_DEVICES:
-		return answerDevices(c.devices, room, value, sizeRet)
-	case C.CL_CONTEXT_PROPERTIES:
-		return answerList(c.properties, room, value, sizeRet)
-	}
-	return clInvalidValue
+	return contexts.info(h, contextFacts, what, room, value, sizeRet)
 }
 
 //export gwSetContextDestructorCallback

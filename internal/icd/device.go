@@ -8,7 +8,6 @@ import "C"
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -79,9 +78,7 @@ func (p *platform) addDevices(found []opencl.Found) error {
 	}
 	for i, d := range all {
 		d.index = i
-		if !devs.add(d, &d.self, 0) {
-			return errors.New("no room for objects")
-		}
+		devs.add(d, &d.self, 0) // after the platform: there is room
 		p.devices = append(p.devices, d)
 	}
 	return nil

@@ -105,81 +105,102 @@ func gwGetDeviceInfo(h uintptr, what uint32, room uint64, value, sizeRet unsafe.
 		return clInvalidDevice
 	}
 	if what == C.CL_DEVICE_DEVICE_ENQUEUE_CAPABILITIES && room == 4 && value != nil {
-		return answer(uint32(0), room, value, sizeRet) // as PoCL, whose programs ask for a word
+		return reply(uint32(0), room, value, sizeRet) // as PoCL, whose programs ask for a word
 	}
-	if n, ok := absent[what]; ok {
-		return answerBytes(make([]byte, n), room, value, sizeRet)
-	}
-	if st, ok := d.answerOwn(what, room, value, sizeRet); ok {
-		return st
-	}
-	if st, ok := d.answerPartition(what, room, value, sizeRet); ok {
-		return st
-	}
-	if b := d.found.Query(what); b != nil {
-		return answerBytes(b, room, value, sizeRet)
-	}
-	if b, ok := unanswered[what]; ok {
-		return answerBytes(b, room, value, sizeRet)
-	}
-	return clInvalidValue
+	return reply(d.info(what), room, value, sizeRet)
 }
 
-// answerOwn answers what Godwit decides, and says whether it did.
-func (d *device) answerOwn(what uint32, room uint64, value, sizeRet unsafe.Pointer) (st int32, ok bool) {
-	switch what {
-	case C.CL_DEVICE_DEVICE_ENQUEUE_CAPABILITIES:
-		return answer(uint64(0), room, value, sizeRet), true
-	case C.CL_DEVICE_TYPE:
-		return answer(d.typ, room, value, sizeRet), true
-	case C.CL_DEVICE_PLATFORM:
-		return answer(d.p.self, room, value, sizeRet), true
-	case C.CL_DEVICE_NAME:
-		return answerText(d.found.Info.Name+" ("+d.name+")", room, value, sizeRet), true
-	case C.CL_DEVICE_PROFILE:
-		return answerText("FULL_PROFILE", room, value, sizeRet), true
-	case C.CL_DEVICE_VERSION:
-		return answerText(d.version(), room, value, sizeRet), true
-	case C.CL_DEVICE_NUMERIC_VERSION:
-		return answer(d.numericVersion(), room, value, sizeRet), true
-	case C.CL_DEVICE_EXTENSIONS:
-		return answerText(strings.Join(d.extensions(), " "), room, value, sizeRet), true
-	case C.CL_DEVICE_EXTENSIONS_WITH_VERSION:
-		return answerBytes(nameVersions(d.extensions()), room, value, sizeRet), true
-	case C.CL_DEVICE_OPENCL_C_FEATURES:
-		return answerBytes(d.features(), room, value, sizeRet), true
-	case C.CL_DEVICE_OPENCL_C_ALL_VERSIONS:
-		return answerBytes(d.languages(), room, value, sizeRet), true
-	case C.CL_DEVICE_GLOBAL_MEM_SIZE:
-		return answer(d.globalMemory(), room, value, sizeRet), true
-	case C.CL_DEVICE_MAX_MEM_ALLOC_SIZE:
-		return answer(d.maxAlloc(), room, value, sizeRet), true
-	case C.CL_DEVICE_MAX_CONSTANT_BUFFER_SIZE:
+// info is what Godwit decides, or else what the real device answers.
+func (d *device) info(what uint32) any {
+	if n, ok := absent[what]; ok {
+		return make([]byte, n)
+	}
+	if fact := deviceFacts[what]; fact != nil {
+		if v := fact(d); v != nil {
+			return v
+		}
+	}
+	if b := d.found.Query(what); b != nil {
+		return b
+	}
+	if b, ok := unanswered[what]; ok {
+		return b
+	}
+	return nil
+}
+
+// deviceFacts are what Godwit decides by itself.
+var deviceFacts = facts[device]{
+	C.CL_DEVICE_DEVICE_ENQUEUE_CAPABILITIES: func(*device) any { return uint64(0) },
+	C.CL_DEVICE_TYPE:                        func(d *device) any { return d.typ },
+	C.CL_DEVICE_PLATFORM:                    func(d *device) any { return d.p.self },
+	C.CL_DEVICE_NAME:                        func(d *device) any { return d.found.Info.Name + " (" + d.name + ")" },
+	C.CL_DEVICE_PROFILE:                     func(*device) any { return fullProfile },
+	C.CL_DEVICE_VERSION:                     func(d *device) any { return d.version() },
+	C.CL_DEVICE_NUMERIC_VERSION:             func(d *device) any { return d.numericVersion() },
+	C.CL_DEVICE_EXTENSIONS:                  func(d *device) any { return strings.Join(d.extensions(), " ") },
+	C.CL_DEVICE_EXTENSIONS_WITH_VERSION:     func(d *device) any { return nameVersions(d.extensions()) },
+	C.CL_DEVICE_OPENCL_C_FEATURES:           func(d *device) any { return d.features() },
+	C.CL_DEVICE_OPENCL_C_ALL_VERSIONS:       func(d *device) any { return d.languages() },
+	C.CL_DEVICE_GLOBAL_MEM_SIZE:             func(d *device) any { return d.globalMemory() },
+	C.CL_DEVICE_MAX_MEM_ALLOC_SIZE:          func(d *device) any { return d.maxAlloc() },
+	C.CL_DEVICE_MAX_CONSTANT_BUFFER_SIZE: func(d *device) any {
 		n := uint64(64 << 10)
-		if b := d.found.Query(what); len(b) == 8 {
+		if b := d.found.Query(C.CL_DEVICE_MAX_CONSTANT_BUFFER_SIZE); len(b) == 8 {
 			n = binary.NativeEndian.Uint64(b)
 		}
-		return answer(min(n, d.maxAlloc()), room, value, sizeRet), true
-	case C.CL_DEVICE_MAX_GLOBAL_VARIABLE_SIZE, C.CL_DEVICE_GLOBAL_VARIABLE_PREFERRED_TOTAL_SIZE:
-		if !d.hasGlobals() {
-			return answer(uint64(0), room, value, sizeRet), true
-		}
-	case C.CL_DEVICE_LATEST_CONFORMANCE_VERSION_PASSED:
-		return answerText(conformance, room, value, sizeRet), true
-	case C.CL_DEVICE_EXECUTION_CAPABILITIES:
+		return min(n, d.maxAlloc())
+	},
+	C.CL_DEVICE_MAX_GLOBAL_VARIABLE_SIZE:             (*device).noGlobals,
+	C.CL_DEVICE_GLOBAL_VARIABLE_PREFERRED_TOTAL_SIZE: (*device).noGlobals,
+	C.CL_DEVICE_LATEST_CONFORMANCE_VERSION_PASSED:    func(*device) any { return conformance },
+	C.CL_DEVICE_EXECUTION_CAPABILITIES: func(d *device) any {
 		can := uint64(C.CL_EXEC_KERNEL)
 		if d.native() {
 			can |= C.CL_EXEC_NATIVE_KERNEL
 		}
-		return answer(can, room, value, sizeRet), true
-	case C.CL_DEVICE_QUEUE_ON_HOST_PROPERTIES:
-		return answer(uint64(C.CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE|C.CL_QUEUE_PROFILING_ENABLE), room, value, sizeRet), true
-	case C.CL_DEVICE_PREFERRED_INTEROP_USER_SYNC:
-		return answerBool(true, room, value, sizeRet), true
-	case C.CL_DEVICE_SVM_CAPABILITIES:
-		return answer(d.svm(), room, value, sizeRet), true
+		return can
+	},
+	C.CL_DEVICE_QUEUE_ON_HOST_PROPERTIES:    func(*device) any { return uint64(queueFlags) },
+	C.CL_DEVICE_PREFERRED_INTEROP_USER_SYNC: func(*device) any { return true },
+	C.CL_DEVICE_SVM_CAPABILITIES:            func(d *device) any { return d.svm() },
+
+	C.CL_DEVICE_MAX_COMPUTE_UNITS: func(d *device) any { return d.computeUnits() },
+	C.CL_DEVICE_PARENT_DEVICE: func(d *device) any {
+		if d.parent == nil {
+			return uintptr(0)
+		}
+		return d.parent.self
+	},
+	C.CL_DEVICE_PARTITION_MAX_SUB_DEVICES: func(d *device) any { return d.computeUnits() },
+	C.CL_DEVICE_PARTITION_PROPERTIES:      func(d *device) any { return d.partitions() },
+	C.CL_DEVICE_PARTITION_TYPE: func(d *device) any {
+		if d.parent == nil {
+			return []uintptr{0}
+		}
+		return d.partitioned
+	},
+	C.CL_DEVICE_PARTITION_AFFINITY_DOMAIN: func(d *device) any {
+		if d.computeUnits() < domains {
+			return uint64(0)
+		}
+		return uint64(C.CL_DEVICE_AFFINITY_DOMAIN_NUMA | C.CL_DEVICE_AFFINITY_DOMAIN_NEXT_PARTITIONABLE)
+	},
+	C.CL_DEVICE_REFERENCE_COUNT: func(d *device) any {
+		if d.parent == nil {
+			return uint32(1)
+		}
+		return refs(d.self)
+	},
+}
+
+// noGlobals is the size of variables at program scope where there are none; nil is for the real
+// device to answer.
+func (d *device) noGlobals() any {
+	if d.hasGlobals() {
+		return nil
 	}
-	return 0, false
+	return uint64(0)
 }
 
 // globalMemory is the device's memory in bytes.
@@ -209,7 +230,7 @@ func (d *device) realVersion() string {
 // version is as OpenCL wants it: "OpenCL 3.0 " and more.
 func (d *device) version() string {
 	v := d.numericVersion()
-	text := []byte("OpenCL x.y godwit " + Version)
+	text := []byte("OpenCL x.y godwit " + version)
 	text[7], text[9] = byte('0'+v>>22), byte('0'+v>>12&0x3ff)
 	return string(text) + ", " + strings.TrimPrefix(d.realVersion(), "OpenCL ")
 }

@@ -224,12 +224,10 @@ func inParts(t *testing.T) *lab {
 		t.Cleanup(func() { release(p) })
 	}
 	l.devs = append(list, l.devs[0])
-	l.ctx = l.make(func(e unsafe.Pointer) uintptr {
-		return gwCreateContext(nil, uint32(len(l.devs)), at(&l.devs[0]), nil, nil, e)
-	})
+	l.ctx = l.make(gwCreateContext(nil, uint32(len(l.devs)), at(&l.devs[0]), nil, nil))
 	l.queues = nil
 	for _, d := range l.devs {
-		l.queues = append(l.queues, l.make(func(e unsafe.Pointer) uintptr { return gwCreateCommandQueue(l.ctx, d, 0, e) }))
+		l.queues = append(l.queues, l.make(gwCreateCommandQueue(l.ctx, d, 0)))
 	}
 	return l
 }
@@ -273,9 +271,7 @@ func TestALinkedProgramAndABinaryOfADeviceRunOnItsParts(t *testing.T) {
 	whole := l.devs[2]
 	compiled := l.source(twoKernels)
 	require.Zero(t, gwCompileProgram(compiled, 1, at(&whole), cstr(""), 0, nil, nil, nil, nil))
-	linked := l.make(func(e unsafe.Pointer) uintptr {
-		return gwLinkProgram(l.ctx, 1, at(&whole), cstr(""), 1, at(&compiled), nil, nil, e)
-	})
+	linked := l.make(gwLinkProgram(l.ctx, 1, at(&whole), cstr(""), 1, at(&compiled), nil, nil))
 	require.EqualValues(t, 1, word[uint32](l, programOf(linked, programNumDevices)), "as it was listed")
 	l.addsOn(linked)
 
@@ -284,9 +280,7 @@ func TestALinkedProgramAndABinaryOfADeviceRunOnItsParts(t *testing.T) {
 	code := make([]byte, size)
 	to := unsafe.Pointer(&code[0])
 	require.Zero(t, gwGetProgramInfo(linked, programBinaries, 8, at(&to), nil))
-	binary := l.make(func(e unsafe.Pointer) uintptr {
-		return gwCreateProgramWithBinary(l.ctx, 1, at(&whole), at(&size), at(&to), nil, e)
-	})
+	binary := l.make(gwCreateProgramWithBinary(l.ctx, 1, at(&whole), at(&size), at(&to), nil))
 	require.Zero(t, gwBuildProgram(binary, 1, at(&whole), cstr(""), nil, nil))
 	l.addsOn(binary)
 	require.Positive(t, word[uint64](l, groupOf(l.kernel(binary, "add"), 0, groupSize)), "one device is the program's: it need not be named")
@@ -313,13 +307,13 @@ func TestSubDevicesHaveMemoriesOfTheirOwn(t *testing.T) {
 	parts, st := split(0x1088, 1, 0)
 	require.Zero(t, st)
 	require.Len(t, parts, 2)
-	ctx := gwCreateContext(nil, 2, at(&parts[0]), nil, nil, nil)
+	ctx := l.made(gwCreateContext(nil, 2, at(&parts[0]), nil, nil))
 	c := contexts.get(ctx)
 	require.NotNil(t, c)
-	m := gwCreateBuffer(ctx, 0, 1<<16, nil, nil)
+	m := l.made(gwCreateBuffer(ctx, 0, 1<<16, nil))
 	v := int32(5)
 	for _, p := range parts {
-		q := gwCreateCommandQueue(ctx, p, 0, nil)
+		q := l.made(gwCreateCommandQueue(ctx, p, 0))
 		require.Zero(t, gwEnqueueFillBuffer(q, m, at(&v), 4, 0, 1024, 0, nil, nil))
 		require.Zero(t, gwEnqueueFillBuffer(q, m, at(&v), 4, 1024, 1024, 0, nil, nil))
 		require.Zero(t, gwEnqueueReadBuffer(q, m, 1, 0, 4, at(&v), 0, nil, nil))

@@ -2,8 +2,8 @@
 // again and again, each time with other meanings of
 //
 //   GO(Foo, types...)             clFoo, by the Go function gwFoo
-//   MAKES(object, Foo, types...)  the same, of a function that returns an object. Its last
-//                                 parameter, where it puts the status, is left out
+//   MAKES(object, Foo, types...)  the same, of a function that returns an object: gwFoo returns it
+//                                 and the status. The last parameter, where that is put, is left out
 //   IN_C(Foo)                     clFoo, by the function gwc_Foo, which is written in C
 //   COUNTED(Foo, type)            clRetainFoo and clReleaseFoo
 //   COUNTED_EXT(Foo)              the same by another name: clRetainFooEXT, clReleaseFooEXT

@@ -22,20 +22,15 @@ type event struct {
 	command uint32        // immutable: cl_command_type
 }
 
-// newEvent makes an event of a runtime event, whose reference it takes over; 0
-// where there is no room.
-func newEvent(c *clContext, q *queue, run runtime.Event, command uint32) uintptr {
+// newEvent makes an event of a runtime event, whose reference it takes over.
+func newEvent(c *clContext, q *queue, run runtime.Event, command uint32) (uintptr, int32) {
 	e := &event{c: c, q: q, run: run, command: command}
 	retain(e.keeps())
 	var qh uintptr
 	if q != nil {
 		qh = q.self
 	}
-	if !events.add(e, &e.self, uint64(c.self), uint64(qh), uint64(command)) {
-		e.destroy()
-		return 0
-	}
-	return e.self
+	return events.add(e, &e.self, uint64(c.self), uint64(qh), uint64(command))
 }
 
 // destroy implements destroyer. The command goes on.
@@ -53,20 +48,16 @@ func (e *event) keeps() uintptr {
 }
 
 //export gwCreateUserEvent
-func gwCreateUserEvent(ch uintptr, errcode unsafe.Pointer) uintptr {
+func gwCreateUserEvent(ch uintptr) (uintptr, int32) {
 	c := contexts.get(ch)
 	if c == nil {
-		return fail(errcode, clInvalidContext)
+		return 0, clInvalidContext
 	}
 	run, err := c.run.NewUserEvent()
 	if err != nil {
-		return fail(errcode, status(err))
+		return 0, status(err)
 	}
-	h := newEvent(c, nil, run, C.CL_COMMAND_USER)
-	if h == 0 {
-		return fail(errcode, clOutOfHostMemory)
-	}
-	return made(errcode, h)
+	return newEvent(c, nil, run, C.CL_COMMAND_USER)
 }
 
 //export gwSetUserEventStatus
@@ -116,15 +107,14 @@ func gwGetEventInfo(h uintptr, what uint32, room uint64, value, sizeRet unsafe.P
 	if e == nil {
 		return clInvalidEvent
 	}
-	switch what {
-	case C.CL_EVENT_COMMAND_EXECUTION_STATUS:
-		s, err := e.run.Status()
-		if err != nil {
-			return status(err)
-		}
-		return answer(int32(s), room, value, sizeRet)
+	if what != C.CL_EVENT_COMMAND_EXECUTION_STATUS {
+		return clInvalidValue
 	}
-	return clInvalidValue
+	s, err := e.run.Status()
+	if err != nil {
+		return status(err)
+	}
+	return answer(int32(s), room, value, sizeRet)
 }
 
 //export gwGetEventProfilingInfo

@@ -2,10 +2,8 @@
 
 package icd
 
-// #include "object.h"
-import "C"
-
 import (
+	"encoding/binary"
 	"unsafe"
 
 	"godwit/mem"
@@ -14,39 +12,66 @@ import (
 // Answers to info queries. All of OpenCL's info functions have the same form: a
 // value, room for it, and where its exact size is wanted.
 
-// scalar is what queries answer by value.
-type scalar interface {
-	~uint8 | ~uint32 | ~int32 | ~uint64 | ~uintptr
+// facts are what objects of a kind answer of themselves, by what is asked. They are
+// of the types that reply takes.
+type facts[T any] map[uint32]func(*T) any
+
+// info answers a query of an object.
+func (t *table[T]) info(h uintptr, all facts[T], what uint32, room uint64, value, sizeRet unsafe.Pointer) int32 {
+	v := t.get(h)
+	if v == nil {
+		return t.invalid
+	}
+	fact := all[what]
+	if fact == nil {
+		return clInvalidValue
+	}
+	return reply(fact(v), room, value, sizeRet)
 }
 
-// answer gives a value of one word.
-func answer[T scalar](v T, room uint64, value, sizeRet unsafe.Pointer) int32 {
+// reply gives a number, a handle, a text with its final zero, a cl_bool, bytes, or a list of
+// devices or numbers, which may be empty. A mem.Status is the query's own, an error has one,
+// and nil is that there is no such parameter.
+func reply(v any, room uint64, value, sizeRet unsafe.Pointer) int32 {
+	var b []byte
+	switch x := v.(type) {
+	case nil:
+		return clInvalidValue
+	case mem.Status:
+		return int32(x)
+	case error:
+		return status(x)
+	case []byte:
+		b = x
+	case string:
+		b = append([]byte(x), 0)
+	case bool:
+		b = make([]byte, 4)
+		if x {
+			b[0] = 1
+		}
+	case []*device:
+		for _, d := range x {
+			b = binary.NativeEndian.AppendUint64(b, uint64(d.self))
+		}
+	case uintptr:
+		b = word64(uint64(x))
+	case []uintptr:
+		for _, w := range x {
+			b = binary.NativeEndian.AppendUint64(b, uint64(w))
+		}
+	default:
+		var err error
+		if b, err = binary.Append(nil, binary.NativeEndian, v); err != nil {
+			panic(err) // a type that is not among those above
+		}
+	}
+	return answerBytes(b, room, value, sizeRet)
+}
+
+// answer gives a value of one word, and allocates nothing.
+func answer[T int32 | uint64](v T, room uint64, value, sizeRet unsafe.Pointer) int32 {
 	return answerBytes(unsafe.Slice((*byte)(unsafe.Pointer(&v)), unsafe.Sizeof(v)), room, value, sizeRet)
-}
-
-// answerList gives a list, which may be empty.
-func answerList[T scalar](v []T, room uint64, value, sizeRet unsafe.Pointer) int32 {
-	if len(v) == 0 {
-		return answerBytes(nil, room, value, sizeRet)
-	}
-	return answerBytes(unsafe.Slice((*byte)(unsafe.Pointer(&v[0])), uintptr(len(v))*unsafe.Sizeof(v[0])), room, value, sizeRet)
-}
-
-// answerText gives a text with its final zero.
-func answerText(s string, room uint64, value, sizeRet unsafe.Pointer) int32 {
-	return answerBytes(append([]byte(s), 0), room, value, sizeRet)
-}
-
-// answerBool gives a cl_bool.
-func answerBool(b bool, room uint64, value, sizeRet unsafe.Pointer) int32 {
-	return answer(clBool(b), room, value, sizeRet)
-}
-
-func clBool(b bool) uint32 {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 // answerBytes is CL_INVALID_VALUE where there is too little room.
@@ -61,15 +86,6 @@ func answerBytes(b []byte, room uint64, value, sizeRet unsafe.Pointer) int32 {
 		*(*uint64)(sizeRet) = uint64(len(b))
 	}
 	return clSuccess
-}
-
-// answerDevices gives the handles of devices.
-func answerDevices(list []*device, room uint64, value, sizeRet unsafe.Pointer) int32 {
-	ids := make([]uintptr, len(list))
-	for i, d := range list {
-		ids[i] = d.self
-	}
-	return answerList(ids, room, value, sizeRet)
 }
 
 // listIDs answers the form in which platforms and devices are listed.
@@ -113,23 +129,6 @@ const (
 	clPlatformNotFound          int32 = -1001
 )
 
-// fail puts a status where a function that returns an object answers it, and
-// returns no object.
-func fail(errcode unsafe.Pointer, st int32) uintptr {
-	if errcode != nil {
-		*(*int32)(errcode) = st
-	}
-	return 0
-}
-
-// made returns an object, with success.
-func made(errcode unsafe.Pointer, h uintptr) uintptr {
-	if errcode != nil {
-		*(*int32)(errcode) = clSuccess
-	}
-	return h
-}
-
 // status is an error's status.
 func status(err error) int32 { return int32(mem.StatusOf(err)) }
 
@@ -137,14 +136,4 @@ func status(err error) int32 { return int32(mem.StatusOf(err)) }
 func refusal(err error) int32 {
 	complain(err)
 	return status(err)
-}
-
-// memInfo and eventInfo are clGetMemObjectInfo and clGetEventInfo as programs call
-// them, by way of C (table.c).
-func memInfo(h uintptr, what uint32, room uint64, value, sizeRet unsafe.Pointer) int32 {
-	return int32(C.gwc_GetMemObjectInfo(C.cl_mem(unsafe.Pointer(h)), C.cl_mem_info(what), C.size_t(room), value, (*C.size_t)(sizeRet)))
-}
-
-func eventInfo(h uintptr, what uint32, room uint64, value, sizeRet unsafe.Pointer) int32 {
-	return int32(C.gwc_GetEventInfo(C.cl_event(unsafe.Pointer(h)), C.cl_event_info(what), C.size_t(room), value, (*C.size_t)(sizeRet)))
 }

@@ -49,8 +49,6 @@ type kernelOn struct {
 	required [3]uint64 // set by once: reqd_work_group_size; zero where there is none
 }
 
-var kernels = table[kernel]{kind: kindKernel}
-
 // newKernel makes a kernel of an executable program. p.mu is held.
 func (p *program) newKernel(name string) (*kernel, int32) {
 	run, err := p.run.Kernel(name)
@@ -86,34 +84,28 @@ func (p *program) newKernel(name string) (*kernel, int32) {
 // attach gives a kernel its handle. p.mu is held.
 func (p *program) attach(k *kernel) int32 {
 	retain(p.self)
-	p.kernels++
-	if !kernels.add(k, &k.self) {
-		p.kernels--
-		release(p.self)
-		return clOutOfHostMemory
-	}
-	return clSuccess
+	p.kernels.Add(1)
+	_, st := kernels.add(k, &k.self)
+	return st
 }
 
 // destroy implements destroyer. Launches go on.
 func (k *kernel) destroy() {
-	k.p.mu.Lock()
-	k.p.kernels--
-	k.p.mu.Unlock()
+	k.p.kernels.Add(-1)
 	release(k.p.self)
 }
 
 //export gwCreateKernel
-func gwCreateKernel(h uintptr, name, errcode unsafe.Pointer) uintptr {
+func gwCreateKernel(h uintptr, name unsafe.Pointer) (uintptr, int32) {
 	p := programs.get(h)
 	switch {
 	case p == nil:
-		return fail(errcode, clInvalidProgram)
+		return 0, clInvalidProgram
 	case name == nil:
-		return fail(errcode, clInvalidValue)
+		return 0, clInvalidValue
 	}
 	if !p.lockExecutable() {
-		return fail(errcode, clInvalidProgramExecutable)
+		return 0, clInvalidProgramExecutable
 	}
 	defer p.mu.Unlock()
 	k, st := p.newKernel(text(name))
@@ -121,9 +113,9 @@ func gwCreateKernel(h uintptr, name, errcode unsafe.Pointer) uintptr {
 		st = p.attach(k)
 	}
 	if st != clSuccess {
-		return fail(errcode, st)
+		return 0, st
 	}
-	return made(errcode, k.self)
+	return k.self, clSuccess
 }
 
 //export gwCreateKernelsInProgram
@@ -162,10 +154,10 @@ func gwCreateKernelsInProgram(h uintptr, room uint32, list, num unsafe.Pointer) 
 }
 
 //export gwCloneKernel
-func gwCloneKernel(h uintptr, errcode unsafe.Pointer) uintptr {
+func gwCloneKernel(h uintptr) (uintptr, int32) {
 	old := kernels.get(h)
 	if old == nil {
-		return fail(errcode, clInvalidKernel)
+		return 0, clInvalidKernel
 	}
 	old.mu.Lock()
 	k := &kernel{p: old.p, name: old.name, run: old.run, on: old.on, info: old.info, any: old.any,
@@ -182,9 +174,9 @@ func gwCloneKernel(h uintptr, errcode unsafe.Pointer) uintptr {
 	st := k.p.attach(k)
 	k.p.mu.Unlock()
 	if st != clSuccess {
-		return fail(errcode, st)
+		return 0, st
 	}
-	return made(errcode, k.self)
+	return k.self, clSuccess
 }
 
 // find is the kernel on a device; nil where the program was not built for it.
@@ -211,31 +203,23 @@ func (on *kernelOn) limits() {
 	})
 }
 
+var kernelFacts = facts[kernel]{
+	C.CL_KERNEL_FUNCTION_NAME:   func(k *kernel) any { return k.name },
+	C.CL_KERNEL_NUM_ARGS:        func(k *kernel) any { return uint32(len(k.info)) },
+	C.CL_KERNEL_REFERENCE_COUNT: func(k *kernel) any { return refs(k.self) },
+	C.CL_KERNEL_CONTEXT:         func(k *kernel) any { return k.p.c.self },
+	C.CL_KERNEL_PROGRAM:         func(k *kernel) any { return k.p.self },
+	C.CL_KERNEL_ATTRIBUTES: func(k *kernel) any {
+		if b, err := k.any.Info(C.CL_KERNEL_ATTRIBUTES); err == nil && len(b) > 0 {
+			return b
+		}
+		return ""
+	},
+}
+
 //export gwGetKernelInfo
 func gwGetKernelInfo(h uintptr, what uint32, room uint64, value, sizeRet unsafe.Pointer) int32 {
-	k := kernels.get(h)
-	if k == nil {
-		return clInvalidKernel
-	}
-	switch what {
-	case C.CL_KERNEL_FUNCTION_NAME:
-		return answerText(k.name, room, value, sizeRet)
-	case C.CL_KERNEL_NUM_ARGS:
-		return answer(uint32(len(k.info)), room, value, sizeRet)
-	case C.CL_KERNEL_REFERENCE_COUNT:
-		return answer(refs(h), room, value, sizeRet)
-	case C.CL_KERNEL_CONTEXT:
-		return answer(k.p.c.self, room, value, sizeRet)
-	case C.CL_KERNEL_PROGRAM:
-		return answer(k.p.self, room, value, sizeRet)
-	case C.CL_KERNEL_ATTRIBUTES:
-		b, err := k.any.Info(what)
-		if err != nil || len(b) == 0 {
-			return answerText("", room, value, sizeRet)
-		}
-		return answerBytes(b, room, value, sizeRet)
-	}
-	return clInvalidValue
+	return kernels.info(h, kernelFacts, what, room, value, sizeRet)
 }
 
 //export gwGetKernelArgInfo

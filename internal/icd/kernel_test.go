@@ -95,7 +95,7 @@ func TestKernelsAnswerQueries(t *testing.T) {
 func TestLaunchesTakeTheirArgumentsAsTheyAreThen(t *testing.T) {
 	l := newLab(t)
 	p := l.build(l.source(twoKernels))
-	gate := l.make(func(e unsafe.Pointer) uintptr { return gwCreateUserEvent(l.ctx, e) })
+	gate := l.make(gwCreateUserEvent(l.ctx))
 	q := l.queues[0]
 	a, c := l.ints(0, 0, 0, 0), l.ints(1000)
 	k := l.kernel(p, "whole")
@@ -113,7 +113,7 @@ func TestLaunchesTakeTheirArgumentsAsTheyAreThen(t *testing.T) {
 	require.Zero(t, gwSetUserEventStatus(gate, 0))
 	require.Equal(t, []int32{1041, 1041, 1041, 1041}, l.read(q, a, 4))
 
-	clone := l.make(func(e unsafe.Pointer) uintptr { return gwCloneKernel(k, e) })
+	clone := l.make(gwCloneKernel(k))
 	big[0] = 1
 	require.Zero(t, gwSetKernelArg(k, 2, 40, at(&big)))
 	require.Zero(t, launch(q, clone, 4, 2))
@@ -162,8 +162,8 @@ func TestAnEmptyIndexSpaceDoesNothing(t *testing.T) {
 	k := l.kernel(l.build(l.source(twoKernels)), "add")
 	a := l.ints(5)
 	l.set(k, a, a, int32(1))
-	outOfOrder := l.make(func(e unsafe.Pointer) uintptr { return gwCreateCommandQueue(l.ctx, l.devs[0], 1, e) })
-	gate := l.make(func(e unsafe.Pointer) uintptr { return gwCreateUserEvent(l.ctx, e) })
+	outOfOrder := l.make(gwCreateCommandQueue(l.ctx, l.devs[0], 1))
+	gate := l.make(gwCreateUserEvent(l.ctx))
 	require.Zero(t, gwEnqueueMarkerWithWaitList(outOfOrder, 1, at(&gate), nil))
 	for _, q := range []uintptr{l.queues[0], outOfOrder} {
 		var done uintptr
@@ -194,7 +194,7 @@ func TestArgumentsOfUnknownKindAreLookedUp(t *testing.T) {
 	require.Zero(t, gwSetKernelArg(h, 2, 40, at(&big)))
 	require.Zero(t, gwSetKernelArg(h, 3, 8, at(&c)))
 	require.Equal(t, clInvalidArgSize, gwSetKernelArg(h, 2, 0, at(&big)))
-	far := l.make(func(e unsafe.Pointer) uintptr { return gwCreateBuffer(l.other, 0, 64, nil, e) })
+	far := l.make(gwCreateBuffer(l.other, 0, 64, nil))
 	require.Equal(t, clInvalidMemObject, gwSetKernelArg(h, 3, 8, at(&far)))
 	require.Zero(t, launch(l.queues[1], h, 2, 2))
 	require.Equal(t, []int32{24, 24}, l.read(l.queues[0], a, 2))
@@ -205,7 +205,7 @@ func TestWrongArgumentsAreRefused(t *testing.T) {
 	p := l.build(l.source(twoKernels))
 	k, whole, picture := l.kernel(p, "add"), l.kernel(p, "whole"), l.kernel(p, "picture")
 	a, junk, v := l.ints(1), l.ctx+1, int32(7)
-	far := l.make(func(e unsafe.Pointer) uintptr { return gwCreateBuffer(l.other, 0, 64, nil, e) })
+	far := l.make(gwCreateBuffer(l.other, 0, 64, nil))
 	for name, c := range map[string]struct {
 		want int32
 		call func() int32
@@ -235,9 +235,7 @@ func TestWrongArgumentsAreRefused(t *testing.T) {
 		"sub-groups, kernel": {clInvalidKernel, func() int32 {
 			return gwGetKernelSubGroupInfo(junk, l.devs[0], subGroupsMax, 0, nil, 0, nil, nil)
 		}},
-		"clone of nothing": {clInvalidKernel, func() int32 {
-			return refused(func(e unsafe.Pointer) uintptr { return gwCloneKernel(junk, e) })
-		}},
+		"clone of nothing":       {clInvalidKernel, func() int32 { return refused(gwCloneKernel(junk)) }},
 		"svm pointer, no kernel": {clInvalidKernel, func() int32 { return gwSetKernelArgSVMPointer(junk, 0, 0) }},
 		"exec info, no kernel":   {clInvalidKernel, func() int32 { return gwSetKernelExecInfo(junk, execSVMPtrs, 0, nil) }},
 		"launch, no queue":       {clInvalidCommandQueue, func() int32 { return launch(junk, k, 1, 0) }},
@@ -277,7 +275,7 @@ func TestWrongIndexSpacesAreRefused(t *testing.T) {
 	l.set(k, a, a, int32(1))
 	l.set(four, a)
 	q := l.queues[0]
-	far := l.make(func(e unsafe.Pointer) uintptr { return gwCreateCommandQueue(l.other, l.devs[0], 0, e) })
+	far := l.make(gwCreateCommandQueue(l.other, l.devs[0], 0))
 	junk := l.ctx + 1
 	most := word[uint64](l, groupOf(k, l.devs[0], groupSize))
 	nd := func(k uintptr, dims uint32, offset, global, local []uint64) int32 {
@@ -330,8 +328,7 @@ func TestKernelsAreLaunchedFromManyThreads(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range threads {
 		all.Go(func() {
-			var st int32
-			own := gwCreateKernel(p, cstr("add"), at(&st))
+			own, _ := gwCreateKernel(p, cstr("add"))
 			for r := range rounds {
 				k := own
 				if r%2 == 0 {

@@ -44,32 +44,33 @@ func newLab(t *testing.T) *lab {
 	for _, d := range p.devices {
 		l.devs = append(l.devs, d.self)
 	}
-	l.ctx = l.make(func(e unsafe.Pointer) uintptr {
-		return gwCreateContext(nil, uint32(len(l.devs)), at(&l.devs[0]), nil, nil, e)
-	})
-	l.other = l.make(func(e unsafe.Pointer) uintptr { return gwCreateContext(nil, 1, at(&l.devs[0]), nil, nil, e) })
+	l.ctx = l.make(gwCreateContext(nil, uint32(len(l.devs)), at(&l.devs[0]), nil, nil))
+	l.other = l.make(gwCreateContext(nil, 1, at(&l.devs[0]), nil, nil))
 	for _, d := range l.devs {
-		l.queues = append(l.queues, l.make(func(e unsafe.Pointer) uintptr { return gwCreateCommandQueue(l.ctx, d, 0, e) }))
+		l.queues = append(l.queues, l.make(gwCreateCommandQueue(l.ctx, d, 0)))
 	}
 	return l
 }
 
-// make creates an object, of which the program's reference is given up when the
-// test ends.
-func (l *lab) make(create func(errcode unsafe.Pointer) uintptr) uintptr {
+// make is given an object that was created; the program's reference is given up when
+// the test ends.
+func (l *lab) make(h uintptr, st int32) uintptr {
 	l.Helper()
-	var st int32 = 1
-	h := create(at(&st))
+	l.Cleanup(func() { release(h) })
+	return l.made(h, st)
+}
+
+// made is the same, of an object that the test releases.
+func (l *lab) made(h uintptr, st int32) uintptr {
+	l.Helper()
 	require.Zero(l, st)
 	require.NotZero(l, h)
-	l.Cleanup(func() { release(h) })
 	return h
 }
 
 // refused expects that nothing is created, with a status.
-func refused(create func(errcode unsafe.Pointer) uintptr) int32 {
-	var st int32
-	if h := create(at(&st)); h != 0 {
+func refused(h uintptr, st int32) int32 {
+	if h != 0 {
 		release(h)
 		return clSuccess
 	}
@@ -80,7 +81,7 @@ func refused(create func(errcode unsafe.Pointer) uintptr) int32 {
 func (l *lab) source(text string) uintptr {
 	l.Helper()
 	s, n := unsafe.Pointer(unsafe.StringData(text)), uint64(len(text))
-	return l.make(func(e unsafe.Pointer) uintptr { return gwCreateProgramWithSource(l.ctx, 1, at(&s), at(&n), e) })
+	return l.make(gwCreateProgramWithSource(l.ctx, 1, at(&s), at(&n)))
 }
 
 // build builds a program for all devices.
@@ -92,16 +93,14 @@ func (l *lab) build(p uintptr) uintptr {
 
 func (l *lab) kernel(p uintptr, name string) uintptr {
 	l.Helper()
-	return l.make(func(e unsafe.Pointer) uintptr { return gwCreateKernel(p, cstr(name), e) })
+	return l.make(gwCreateKernel(p, cstr(name)))
 }
 
 // ints is a buffer with values.
 func (l *lab) ints(v ...int32) uintptr {
 	l.Helper()
 	const copyHostPtr = 1 << 5
-	return l.make(func(e unsafe.Pointer) uintptr {
-		return gwCreateBuffer(l.ctx, copyHostPtr, uint64(4*len(v)), at(&v[0]), e)
-	})
+	return l.make(gwCreateBuffer(l.ctx, copyHostPtr, uint64(4*len(v)), at(&v[0])))
 }
 
 // read is the content of a buffer by way of a queue.

@@ -23,7 +23,7 @@ type mapping struct {
 const mapFlags = C.CL_MAP_READ | C.CL_MAP_WRITE | C.CL_MAP_WRITE_INVALIDATE_REGION
 
 //export gwEnqueueMapBuffer
-func gwEnqueueMapBuffer(qh, mh uintptr, blocking uint32, flags, off, size uint64, n uint32, list, out, errcode unsafe.Pointer) unsafe.Pointer {
+func gwEnqueueMapBuffer(qh, mh uintptr, blocking uint32, flags, off, size uint64, n uint32, list, out unsafe.Pointer) (unsafe.Pointer, int32) {
 	var w waits
 	q, m, wait, st := use(qh, mh, w[:0], n, list)
 	if flags == 0 && st == clSuccess { // as with others: the program may do what the buffer lets it
@@ -33,29 +33,24 @@ func gwEnqueueMapBuffer(qh, mh uintptr, blocking uint32, flags, off, size uint64
 		st = clInvalidValue
 	}
 	if st != clSuccess {
-		fail(errcode, st)
-		return nil
+		return nil, st
 	}
 	mapped, run, err := q.run.EnqueueMap(context.Background(), m.run, off, size, runtime.MapFlags(flags), wait...)
 	if err == nil && blocking != 0 {
 		err = q.mapEnded(mapped, run)
 	}
 	if err != nil {
-		complain(err)
-		fail(errcode, status(err))
-		return nil
+		return nil, refusal(err)
 	}
 	at := unsafe.Pointer(unsafe.SliceData(mapped.Bytes()))
 	if st = q.accepted(run, nil, C.CL_COMMAND_MAP_BUFFER, false, out); st != clSuccess {
 		_ = mapped.Abandon() // the program never learns of it
-		fail(errcode, st)
-		return nil
+		return nil, st
 	}
 	m.mu.Lock()
 	m.mapped = append(m.mapped, mapping{uintptr(at), mapped})
 	m.mu.Unlock()
-	made(errcode, 0)
-	return at
+	return at, clSuccess
 }
 
 // anyMap is all that a buffer may be mapped for.

@@ -71,20 +71,22 @@ func slotOf(h uintptr, kind uint32) (*slot, uint32) {
 
 // table finds the Go objects of a kind.
 type table[T any] struct {
-	kind  uint32
-	pages [C.GW_SLOTS / pageSize]atomic.Pointer[[pageSize]atomic.Pointer[T]]
+	kind    uint32
+	invalid int32 // the status for what is no handle of the kind
+	pages   [C.GW_SLOTS / pageSize]atomic.Pointer[[pageSize]atomic.Pointer[T]]
 }
 
 // add makes a handle for v, with one reference, and puts it in *self before
-// anybody can look it up. info is what C answers by itself. It returns false
-// where there is no room.
-func (t *table[T]) add(v *T, self *uintptr, info ...uint64) bool {
+// anybody can look it up. info is what C answers by itself. Where there is no room
+// v is destroyed.
+func (t *table[T]) add(v *T, self *uintptr, info ...uint64) (uintptr, int32) {
 	o := C.gw_take(C.uint32_t(t.kind))
 	if o == nil {
-		return false
+		any(v).(destroyer).destroy()
+		return 0, clOutOfHostMemory
 	}
 	*self = uintptr(unsafe.Pointer(o))
-	i := (*self - uintptr(unsafe.Pointer(&arena[0]))) / slotSize
+	i := index(*self)
 	page := t.pages[i/pageSize].Load()
 	if page == nil {
 		t.pages[i/pageSize].CompareAndSwap(nil, new([pageSize]atomic.Pointer[T]))
@@ -96,7 +98,7 @@ func (t *table[T]) add(v *T, self *uintptr, info ...uint64) bool {
 		o.info[k] = C.uint64_t(w)
 	}
 	atomic.StoreUint32((*uint32)(&o.kind), t.kind)
-	return true
+	return *self, clSuccess
 }
 
 // get finds a live object; nil where the handle is none.
@@ -130,24 +132,25 @@ func (t *table[T]) take(h uintptr) destroyer {
 }
 
 var (
-	platforms = table[platform]{kind: kindPlatform}
-	devs      = table[device]{kind: kindDevice}
-	contexts  = table[clContext]{kind: kindContext}
-	queues    = table[queue]{kind: kindQueue}
-	mems      = table[memObject]{kind: kindMem}
-	events    = table[event]{kind: kindEvent}
+	platforms = table[platform]{kind: kindPlatform, invalid: clInvalidPlatform}
+	devs      = table[device]{kind: kindDevice, invalid: clInvalidDevice}
+	contexts  = table[clContext]{kind: kindContext, invalid: clInvalidContext}
+	queues    = table[queue]{kind: kindQueue, invalid: clInvalidCommandQueue}
+	mems      = table[memObject]{kind: kindMem, invalid: clInvalidMemObject}
+	programs  = table[program]{kind: kindProgram, invalid: clInvalidProgram}
+	kernels   = table[kernel]{kind: kindKernel, invalid: clInvalidKernel}
+	events    = table[event]{kind: kindEvent, invalid: clInvalidEvent}
 )
 
+// index is where in the arena the slot of an object is.
+func index(h uintptr) uintptr { return (h - uintptr(unsafe.Pointer(&arena[0]))) / slotSize }
+
 // retain adds a reference of another object's.
-func retain(h uintptr) {
-	o := &arena[(h-uintptr(unsafe.Pointer(&arena[0])))/slotSize]
-	atomic.AddInt32((*int32)(&o.refs), 1)
-}
+func retain(h uintptr) { atomic.AddInt32((*int32)(&arena[index(h)].refs), 1) }
 
 // release gives one reference up, and with the last destroys the object.
 func release(h uintptr) bool {
-	i := (h - uintptr(unsafe.Pointer(&arena[0]))) / slotSize
-	o := &arena[i]
+	o := &arena[index(h)]
 	switch n := atomic.AddInt32((*int32)(&o.refs), -1); {
 	case n > 0:
 		return true
@@ -155,23 +158,7 @@ func release(h uintptr) bool {
 		atomic.AddInt32((*int32)(&o.refs), 1)
 		return false
 	}
-	var d destroyer
-	switch uint32(o.kind) {
-	case kindDevice:
-		d = devs.take(h)
-	case kindContext:
-		d = contexts.take(h)
-	case kindQueue:
-		d = queues.take(h)
-	case kindMem:
-		d = mems.take(h)
-	case kindProgram:
-		d = programs.take(h)
-	case kindKernel:
-		d = kernels.take(h)
-	case kindEvent:
-		d = events.take(h)
-	}
+	d := takers[o.kind](h)
 	if d == nil {
 		return false
 	}
@@ -180,16 +167,19 @@ func release(h uintptr) bool {
 	return true
 }
 
+// takers are take of each kind's table. Platforms are not counted.
+var takers = [C.GW_KINDS]func(h uintptr) destroyer{
+	kindDevice: devs.take, kindContext: contexts.take, kindQueue: queues.take, kindMem: mems.take,
+	kindProgram: programs.take, kindKernel: kernels.take, kindEvent: events.take,
+}
+
 // gwLastRelease is what C calls for a release that looks like the last.
 //
 //export gwLastRelease
 func gwLastRelease(h uintptr) bool { return release(h) }
 
 // refs is an object's reference count.
-func refs(h uintptr) uint32 {
-	o := &arena[(h-uintptr(unsafe.Pointer(&arena[0])))/slotSize]
-	return uint32(atomic.LoadInt32((*int32)(&o.refs)))
-}
+func refs(h uintptr) uint32 { return uint32(atomic.LoadInt32((*int32)(&arena[index(h)].refs))) }
 
 // live counts the objects of a kind, for tests.
 func live(kind uint32) int { return int(C.gw_live(C.uint32_t(kind))) }

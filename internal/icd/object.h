@@ -82,9 +82,7 @@ GW_HIDDEN void gw_block_signals(sigset_t *before);
 // gw_at_exit ends everything; for atexit.
 GW_HIDDEN void gw_at_exit(void);
 
-// Entries that several files use.
-GW_HIDDEN cl_int gwc_GetMemObjectInfo(cl_mem m, cl_mem_info what, size_t room, void *out, size_t *size_ret);
-GW_HIDDEN cl_int gwc_GetEventInfo(cl_event e, cl_event_info what, size_t room, void *out, size_t *size_ret);
+// Two entries of public.c.
 GW_HIDDEN void *gwc_GetExtensionFunctionAddress(const char *name);
 GW_HIDDEN void *gwc_GetExtensionFunctionAddressForPlatform(cl_platform_id p, const char *name);
 

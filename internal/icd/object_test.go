@@ -16,7 +16,7 @@ import (
 func TestWhatIsNoHandleIsAnError(t *testing.T) {
 	l := newLab(t)
 	m := l.ints(1, 2, 3)
-	gone := gwCreateUserEvent(l.ctx, nil)
+	gone := l.made(gwCreateUserEvent(l.ctx))
 	require.True(t, release(gone))
 	local := new(int64)
 	var size uint64
@@ -30,7 +30,7 @@ func TestWhatIsNoHandleIsAnError(t *testing.T) {
 		require.Equal(t, clInvalidEvent, gwGetEventInfo(h, 0x11D3, 0, nil, at(&size)), name)
 		require.Equal(t, clInvalidEvent, gwWaitForEvents(1, at(&h)), name)
 		require.Equal(t, clInvalidEventWaitList, gwEnqueueMarkerWithWaitList(l.queues[0], 1, at(&h), nil), name)
-		require.Equal(t, clInvalidContext, refused(func(e unsafe.Pointer) uintptr { return gwCreateBuffer(h, 0, 16, nil, e) }), name)
+		require.Equal(t, clInvalidContext, refused(gwCreateBuffer(h, 0, 16, nil)), name)
 		if h != 0 { // null is any platform
 			require.Equal(t, clInvalidPlatform, gwGetPlatformInfo(h, 0x0902, 0, nil, at(&size)), name)
 		}
@@ -43,10 +43,10 @@ func TestWhatIsNoHandleIsAnError(t *testing.T) {
 
 func TestAReleasedHandleStaysInvalidForLong(t *testing.T) {
 	l := newLab(t)
-	gone := gwCreateUserEvent(l.ctx, nil)
+	gone := l.made(gwCreateUserEvent(l.ctx))
 	require.True(t, release(gone))
 	for range 4000 {
-		e := gwCreateUserEvent(l.ctx, nil)
+		e := l.made(gwCreateUserEvent(l.ctx))
 		require.NotEqual(t, gone, e)
 		require.True(t, release(e))
 	}
@@ -62,12 +62,12 @@ func TestObjectsKeepWhatTheyNeed(t *testing.T) {
 	}
 	before := [...]int{live(kindContext), live(kindQueue), live(kindMem), live(kindEvent)}
 	d := p.devices[0].self
-	ctx := gwCreateContext(nil, 1, at(&d), nil, nil, nil)
-	q := gwCreateCommandQueue(ctx, d, 0, nil)
-	m := gwCreateBuffer(ctx, 0, 4096, nil, nil)
+	ctx, _ := gwCreateContext(nil, 1, at(&d), nil, nil)
+	q, _ := gwCreateCommandQueue(ctx, d, 0)
+	m, _ := gwCreateBuffer(ctx, 0, 4096, nil)
 	region := [2]uint64{1024, 1024}
-	sub := gwCreateSubBuffer(m, 0, 0x1220, at(&region), nil)
-	gate := gwCreateUserEvent(ctx, nil)
+	sub, _ := gwCreateSubBuffer(m, 0, 0x1220, at(&region))
+	gate, _ := gwCreateUserEvent(ctx)
 	var e uintptr
 	require.Zero(t, gwEnqueueFillBuffer(q, sub, at(new(int32)), 4, 0, 1024, 1, at(&gate), at(&e)))
 	for _, h := range []uintptr{ctx, q, m, sub} {

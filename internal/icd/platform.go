@@ -68,9 +68,7 @@ func newPlatform() (*platform, error) {
 	if p.trace, err = tracelog.Open(c.trace, c.summary, c.record); err != nil {
 		return nil, err
 	}
-	if !platforms.add(p, &p.self) {
-		return nil, fmt.Errorf("no room for objects")
-	}
+	platforms.add(p, &p.self) // the first: there is room
 	return p, p.addDevices(found)
 }
 
@@ -91,13 +89,14 @@ func gwGetPlatformIDs(n uint32, list, num unsafe.Pointer) int32 {
 	return listIDs([]uintptr{p.self}, n, list, num)
 }
 
-// Version is Godwit's, as platform and devices give it.
-const Version = "0.1"
+// version is Godwit's, as platform and devices give it.
+const version = "0.1"
 
 const (
-	platformVersion    = "OpenCL 3.0 godwit " + Version
+	platformVersion    = "OpenCL 3.0 godwit " + version
 	contentSize        = "cl_pocl_content_size"
 	platformExtensions = "cl_khr_icd " + contentSize
+	fullProfile        = "FULL_PROFILE"
 )
 
 // versionNumber is a cl_version.
@@ -112,27 +111,13 @@ func gwGetPlatformInfo(h uintptr, what uint32, room uint64, value, sizeRet unsaf
 	if p == nil {
 		return clInvalidPlatform
 	}
-	switch what {
-	case C.CL_PLATFORM_PROFILE:
-		return answerText("FULL_PROFILE", room, value, sizeRet)
-	case C.CL_PLATFORM_VERSION:
-		return answerText(platformVersion, room, value, sizeRet)
-	case C.CL_PLATFORM_NAME:
-		return answerText("Godwit", room, value, sizeRet)
-	case C.CL_PLATFORM_VENDOR:
-		return answerText("Godwit", room, value, sizeRet)
-	case C.CL_PLATFORM_EXTENSIONS:
-		return answerText(platformExtensions, room, value, sizeRet)
-	case C.CL_PLATFORM_ICD_SUFFIX_KHR:
-		return answerText("GODWIT", room, value, sizeRet)
-	case C.CL_PLATFORM_HOST_TIMER_RESOLUTION:
-		return answer(uint64(1), room, value, sizeRet)
-	case C.CL_PLATFORM_NUMERIC_VERSION:
-		return answer(versionNumber(3, 0), room, value, sizeRet)
-	case C.CL_PLATFORM_EXTENSIONS_WITH_VERSION:
-		return answerBytes(nameVersions(strings.Fields(platformExtensions)), room, value, sizeRet)
-	}
-	return clInvalidValue
+	return reply(platformFacts[what], room, value, sizeRet)
+}
+
+var platformFacts = map[uint32]any{
+	C.CL_PLATFORM_PROFILE: fullProfile, C.CL_PLATFORM_VERSION: platformVersion, C.CL_PLATFORM_NAME: "Godwit", C.CL_PLATFORM_VENDOR: "Godwit",
+	C.CL_PLATFORM_EXTENSIONS: platformExtensions, C.CL_PLATFORM_EXTENSIONS_WITH_VERSION: nameVersions(strings.Fields(platformExtensions)),
+	C.CL_PLATFORM_ICD_SUFFIX_KHR: "GODWIT", C.CL_PLATFORM_HOST_TIMER_RESOLUTION: uint64(1), C.CL_PLATFORM_NUMERIC_VERSION: versionNumber(3, 0),
 }
 
 // nameVersions are extensions as cl_name_version.

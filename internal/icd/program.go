@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"godwit/devices"
@@ -48,7 +49,7 @@ type program struct {
 	all     natives          // protected by mu: as they were made; closed with the program
 	by      natives          // protected by mu: by device, what it is built in; nil until linking has ended, and where that made none
 	busy    chan struct{}    // protected by mu: closed when the build that goes on has ended; nil where none does
-	kernels int              // protected by mu: attached
+	kernels atomic.Int32     // attached; more are under mu only
 	run     *runtime.Program // protected by mu; nil where nothing is executable
 	modules []devices.Module // protected by mu: those of run, by the context's devices; nil where it is not built
 	states  []buildState     // protected by mu: by device
@@ -81,22 +82,16 @@ const (
 	buildFailed, buildInProgress       = C.CL_BUILD_ERROR, C.CL_BUILD_IN_PROGRESS
 )
 
-var programs = table[program]{kind: kindProgram}
-
 // newProgram makes the object; all natives are the program's from here on. by are
 // those by device.
-func newProgram(p *program, all, by natives, errcode unsafe.Pointer) uintptr {
+func newProgram(p *program, all, by natives) (uintptr, int32) {
 	p.all, p.by = all, by
 	p.states = make([]buildState, len(p.devices))
 	for i := range p.states {
 		p.states[i].status = buildNone
 	}
 	retain(p.c.self)
-	if !programs.add(p, &p.self) {
-		p.destroy()
-		return fail(errcode, clOutOfHostMemory)
-	}
-	return made(errcode, p.self)
+	return programs.add(p, &p.self)
 }
 
 // destroy implements destroyer. Kernels keep their program, so none is left;
@@ -124,18 +119,18 @@ func (c *clContext) opencls(list []*device) []*opencl.Device {
 }
 
 //export gwCreateProgramWithSource
-func gwCreateProgramWithSource(ch uintptr, n uint32, strs, lengths, errcode unsafe.Pointer) uintptr {
+func gwCreateProgramWithSource(ch uintptr, n uint32, strs, lengths unsafe.Pointer) (uintptr, int32) {
 	c := contexts.get(ch)
 	if c == nil {
-		return fail(errcode, clInvalidContext)
+		return 0, clInvalidContext
 	}
 	if n == 0 || strs == nil {
-		return fail(errcode, clInvalidValue)
+		return 0, clInvalidValue
 	}
 	var source []byte
 	for i, s := range unsafe.Slice((*unsafe.Pointer)(strs), n) {
 		if s == nil {
-			return fail(errcode, clInvalidValue)
+			return 0, clInvalidValue
 		}
 		var length uint64 // 0: up to the final zero
 		if lengths != nil {
@@ -147,31 +142,31 @@ func gwCreateProgramWithSource(ch uintptr, n uint32, strs, lengths, errcode unsa
 			source = append(source, unsafe.Slice((*byte)(s), length)...)
 		}
 	}
-	return (&program{c: c, devices: c.devices, origin: ofSource, source: source}).create(errcode)
+	return (&program{c: c, devices: c.devices, origin: ofSource, source: source}).create()
 }
 
 // create makes a program of source or intermediate language.
-func (p *program) create(errcode unsafe.Pointer) uintptr {
+func (p *program) create() (uintptr, int32) {
 	native, err := p.variant(p.devices)
 	if err != nil {
-		return fail(errcode, refusal(err))
+		return 0, refusal(err)
 	}
-	return newProgram(p, natives{native}, slices.Repeat(natives{native}, len(p.devices)), errcode)
+	return newProgram(p, natives{native}, slices.Repeat(natives{native}, len(p.devices)))
 }
 
 //export gwCreateProgramWithIL
-func gwCreateProgramWithIL(ch uintptr, il unsafe.Pointer, length uint64, errcode unsafe.Pointer) uintptr {
+func gwCreateProgramWithIL(ch uintptr, il unsafe.Pointer, length uint64) (uintptr, int32) {
 	c := contexts.get(ch)
 	switch {
 	case c == nil:
-		return fail(errcode, clInvalidContext)
+		return 0, clInvalidContext
 	case !c.takesIL():
-		return fail(errcode, clInvalidOperation)
+		return 0, clInvalidOperation
 	case il == nil || length == 0:
-		return fail(errcode, clInvalidValue)
+		return 0, clInvalidValue
 	}
 	code := bytes.Clone(unsafe.Slice((*byte)(il), length))
-	return (&program{c: c, devices: c.devices, origin: ofIL, source: code}).create(errcode)
+	return (&program{c: c, devices: c.devices, origin: ofIL, source: code}).create()
 }
 
 // takesIL reports whether some real device takes intermediate language.
@@ -185,17 +180,17 @@ func (d *device) il() string {
 }
 
 //export gwCreateProgramWithBinary
-func gwCreateProgramWithBinary(ch uintptr, n uint32, list, lengths, binaries, each, errcode unsafe.Pointer) uintptr {
+func gwCreateProgramWithBinary(ch uintptr, n uint32, list, lengths, binaries, each unsafe.Pointer) (uintptr, int32) {
 	c := contexts.get(ch)
 	if c == nil {
-		return fail(errcode, clInvalidContext)
+		return 0, clInvalidContext
 	}
 	if n == 0 || list == nil || lengths == nil || binaries == nil {
-		return fail(errcode, clInvalidValue)
+		return 0, clInvalidValue
 	}
 	on, st := c.chosen(n, list)
 	if st != clSuccess {
-		return fail(errcode, st)
+		return 0, st
 	}
 	statuses := make([]int32, n)
 	if each != nil {
@@ -211,19 +206,19 @@ func gwCreateProgramWithBinary(ch uintptr, n uint32, list, lengths, binaries, ea
 		code[i] = bytes.Clone(unsafe.Slice((*byte)(at[i]), sizes[i]))
 	}
 	if st != clSuccess {
-		return fail(errcode, st)
+		return 0, st
 	}
 	for i, d := range on {
 		if slices.Contains(on[:i], d) {
-			return fail(errcode, clInvalidDevice)
+			return 0, clInvalidDevice
 		}
 	}
 	p := &program{c: c, devices: on, origin: ofBinary, code: code}
 	all, by, err := p.fromBinaries(statuses)
 	if err != nil {
-		return fail(errcode, refusal(err))
+		return 0, refusal(err)
 	}
-	return newProgram(p, all, by, errcode)
+	return newProgram(p, all, by)
 }
 
 // chosen reads a list of the context's devices.
@@ -240,17 +235,17 @@ func (c *clContext) chosen(n uint32, list unsafe.Pointer) ([]*device, int32) {
 // gwCreateProgramWithBuiltInKernels: devices have none, and say so.
 //
 //export gwCreateProgramWithBuiltInKernels
-func gwCreateProgramWithBuiltInKernels(ch uintptr, n uint32, list, names, errcode unsafe.Pointer) uintptr {
+func gwCreateProgramWithBuiltInKernels(ch uintptr, n uint32, list, names unsafe.Pointer) (uintptr, int32) {
 	c := contexts.get(ch)
 	if c == nil {
-		return fail(errcode, clInvalidContext)
+		return 0, clInvalidContext
 	}
 	if n > 0 && list != nil && names != nil {
 		if _, st := c.chosen(n, list); st != clSuccess {
-			return fail(errcode, st)
+			return 0, st
 		}
 	}
-	return fail(errcode, clInvalidValue)
+	return 0, clInvalidValue
 }
 
 // gwSetProgramReleaseCallback is for programs with destructors of variables at

@@ -9,58 +9,47 @@ import (
 	"slices"
 	"strings"
 	"unsafe"
+
+	"godwit/mem"
 )
+
+var programFacts = facts[program]{
+	C.CL_PROGRAM_REFERENCE_COUNT:            func(p *program) any { return refs(p.self) },
+	C.CL_PROGRAM_CONTEXT:                    func(p *program) any { return p.c.self },
+	C.CL_PROGRAM_NUM_DEVICES:                func(p *program) any { return uint32(len(p.devices)) },
+	C.CL_PROGRAM_DEVICES:                    func(p *program) any { return p.devices },
+	C.CL_PROGRAM_SOURCE:                     func(p *program) any { return string(p.sourceOf(ofSource)) },
+	C.CL_PROGRAM_IL:                         func(p *program) any { return p.sourceOf(ofIL) },
+	C.CL_PROGRAM_NUM_KERNELS:                func(p *program) any { return p.names(func(n []string) any { return uint64(len(n)) }) },
+	C.CL_PROGRAM_KERNEL_NAMES:               func(p *program) any { return p.names(func(n []string) any { return strings.Join(n, ";") }) },
+	C.CL_PROGRAM_SCOPE_GLOBAL_CTORS_PRESENT: func(*program) any { return false },
+	C.CL_PROGRAM_SCOPE_GLOBAL_DTORS_PRESENT: func(*program) any { return false },
+}
 
 //export gwGetProgramInfo
 func gwGetProgramInfo(h uintptr, what uint32, room uint64, value, sizeRet unsafe.Pointer) int32 {
-	p := programs.get(h)
-	if p == nil {
-		return clInvalidProgram
-	}
-	switch what {
-	case C.CL_PROGRAM_REFERENCE_COUNT:
-		return answer(refs(h), room, value, sizeRet)
-	case C.CL_PROGRAM_CONTEXT:
-		return answer(p.c.self, room, value, sizeRet)
-	case C.CL_PROGRAM_NUM_DEVICES:
-		return answer(uint32(len(p.devices)), room, value, sizeRet)
-	case C.CL_PROGRAM_DEVICES:
-		return answerDevices(p.devices, room, value, sizeRet)
-	case C.CL_PROGRAM_SOURCE:
-		if p.origin != ofSource {
-			return answerText("", room, value, sizeRet)
-		}
-		return answerText(string(p.source), room, value, sizeRet)
-	case C.CL_PROGRAM_IL:
-		if p.origin != ofIL {
-			return answerBytes(nil, room, value, sizeRet)
-		}
-		return answerBytes(p.source, room, value, sizeRet)
-	case C.CL_PROGRAM_BINARY_SIZES, C.CL_PROGRAM_BINARIES:
+	if p := programs.get(h); p != nil && (what == C.CL_PROGRAM_BINARY_SIZES || what == C.CL_PROGRAM_BINARIES) {
 		return p.binaries(what == C.CL_PROGRAM_BINARIES, room, value, sizeRet)
-	case C.CL_PROGRAM_NUM_KERNELS, C.CL_PROGRAM_KERNEL_NAMES:
-		names, st := p.names()
-		switch {
-		case st != clSuccess:
-			return st
-		case what == C.CL_PROGRAM_NUM_KERNELS:
-			return answer(uint64(len(names)), room, value, sizeRet)
-		}
-		return answerText(strings.Join(names, ";"), room, value, sizeRet)
-	case C.CL_PROGRAM_SCOPE_GLOBAL_CTORS_PRESENT, C.CL_PROGRAM_SCOPE_GLOBAL_DTORS_PRESENT:
-		return answerBool(false, room, value, sizeRet)
 	}
-	return clInvalidValue
+	return programs.info(h, programFacts, what, room, value, sizeRet)
 }
 
-// names lists the kernels of the executable.
-func (p *program) names() ([]string, int32) {
+// sourceOf is what the program was made of, if that is source or intermediate language as asked.
+func (p *program) sourceOf(o origin) []byte {
+	if p.origin != o {
+		return nil
+	}
+	return p.source
+}
+
+// names answers something about the names of the executable's kernels.
+func (p *program) names(about func([]string) any) any {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.run == nil {
-		return nil, clInvalidProgramExecutable
+		return mem.Status(clInvalidProgramExecutable)
 	}
-	return p.run.Kernels(), clSuccess
+	return about(p.run.Kernels())
 }
 
 // binaries answers what there is for each device: sizes, or the bytes, to where
@@ -94,7 +83,7 @@ func (p *program) binaries(content bool, room uint64, value, sizeRet unsafe.Poin
 		}
 		return clSuccess
 	}
-	return answerList(sizes, room, value, sizeRet)
+	return reply(sizes, room, value, sizeRet)
 }
 
 //export gwGetProgramBuildInfo
@@ -110,30 +99,35 @@ func gwGetProgramBuildInfo(h, dh uintptr, what uint32, room uint64, value, sizeR
 	p.mu.Lock()
 	s := p.states[slices.Index(p.devices, d)]
 	p.mu.Unlock()
+	return reply(p.buildInfo(d, s, what), room, value, sizeRet)
+}
+
+// buildInfo is what there is to say of the build for a device, of which s is the state.
+func (p *program) buildInfo(d *device, s buildState, what uint32) any {
 	switch what {
 	case C.CL_PROGRAM_BUILD_STATUS:
-		return answer(s.status, room, value, sizeRet)
+		return s.status
 	case C.CL_PROGRAM_BUILD_OPTIONS:
-		return answerText(s.options, room, value, sizeRet)
+		return s.options
 	case C.CL_PROGRAM_BUILD_LOG:
 		if native := p.native(d); native != nil && (s.status == buildDone || s.status == buildFailed) {
 			b, err := native.BuildInfo(p.c.opencl(d), what)
 			if err == nil {
-				return answerBytes(b, room, value, sizeRet)
+				return b
 			}
 			complain(err)
 		}
-		return answerText("", room, value, sizeRet)
+		return ""
 	case C.CL_PROGRAM_BINARY_TYPE:
 		_, typ := p.compiled(d)
-		return answer(typ, room, value, sizeRet)
+		return typ
 	case C.CL_PROGRAM_BUILD_GLOBAL_VARIABLE_TOTAL_SIZE:
 		if native := p.native(d); native != nil && s.status == buildDone && d.hasGlobals() {
 			if b, err := native.BuildInfo(p.c.opencl(d), what); err == nil && len(b) == 8 {
-				return answerBytes(b, room, value, sizeRet)
+				return b
 			}
 		}
-		return answer(uint64(0), room, value, sizeRet)
+		return uint64(0)
 	}
-	return clInvalidValue
+	return nil
 }

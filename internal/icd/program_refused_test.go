@@ -27,98 +27,56 @@ func TestWrongCallsOfProgramsAreRefused(t *testing.T) {
 		want int32
 		call func() int32
 	}{
-		"source, no context": {clInvalidContext, func() int32 {
-			return refused(func(e unsafe.Pointer) uintptr { return gwCreateProgramWithSource(junk, 1, at(&text), nil, e) })
-		}},
-		"source, count 0": {clInvalidValue, func() int32 {
-			return refused(func(e unsafe.Pointer) uintptr { return gwCreateProgramWithSource(l.ctx, 0, at(&text), nil, e) })
-		}},
-		"source, a NULL": {clInvalidValue, func() int32 {
-			return refused(func(e unsafe.Pointer) uintptr { return gwCreateProgramWithSource(l.ctx, 1, at(&notText), nil, e) })
-		}},
-		"il": {clInvalidOperation, func() int32 {
-			return refused(func(e unsafe.Pointer) uintptr { return gwCreateProgramWithIL(l.ctx, codeAt, codeLen, e) })
-		}},
-		"il, no context": {clInvalidContext, func() int32 {
-			return refused(func(e unsafe.Pointer) uintptr { return gwCreateProgramWithIL(junk, codeAt, codeLen, e) })
-		}},
-		"built-in kernels": {clInvalidValue, func() int32 {
-			return refused(func(e unsafe.Pointer) uintptr {
-				return gwCreateProgramWithBuiltInKernels(l.ctx, 1, dev, text, e)
-			})
-		}},
-		"built-in kernels, no device": {clInvalidDevice, func() int32 {
-			return refused(func(e unsafe.Pointer) uintptr {
-				return gwCreateProgramWithBuiltInKernels(l.ctx, 1, at(&junk), text, e)
-			})
-		}},
-		"binary, no lengths": {clInvalidValue, func() int32 {
-			return refused(func(e unsafe.Pointer) uintptr {
-				return gwCreateProgramWithBinary(l.ctx, 1, dev, nil, at(&codeAt), nil, e)
-			})
-		}},
+		"source, no context":          {clInvalidContext, func() int32 { return refused(gwCreateProgramWithSource(junk, 1, at(&text), nil)) }},
+		"source, count 0":             {clInvalidValue, func() int32 { return refused(gwCreateProgramWithSource(l.ctx, 0, at(&text), nil)) }},
+		"source, a NULL":              {clInvalidValue, func() int32 { return refused(gwCreateProgramWithSource(l.ctx, 1, at(&notText), nil)) }},
+		"il":                          {clInvalidOperation, func() int32 { return refused(gwCreateProgramWithIL(l.ctx, codeAt, codeLen)) }},
+		"il, no context":              {clInvalidContext, func() int32 { return refused(gwCreateProgramWithIL(junk, codeAt, codeLen)) }},
+		"built-in kernels":            {clInvalidValue, func() int32 { return refused(gwCreateProgramWithBuiltInKernels(l.ctx, 1, dev, text)) }},
+		"built-in kernels, no device": {clInvalidDevice, func() int32 { return refused(gwCreateProgramWithBuiltInKernels(l.ctx, 1, at(&junk), text)) }},
+		"binary, no lengths":          {clInvalidValue, func() int32 { return refused(gwCreateProgramWithBinary(l.ctx, 1, dev, nil, at(&codeAt), nil)) }},
 		"binary, no device": {clInvalidDevice, func() int32 {
-			return refused(func(e unsafe.Pointer) uintptr {
-				return gwCreateProgramWithBinary(l.ctx, 1, at(&junk), at(&codeLen), at(&codeAt), nil, e)
-			})
+			return refused(gwCreateProgramWithBinary(l.ctx, 1, at(&junk), at(&codeLen), at(&codeAt), nil))
 		}},
 		"binary, a device twice": {clInvalidDevice, func() int32 {
 			lens, ats := []uint64{codeLen, codeLen}, []unsafe.Pointer{codeAt, codeAt}
-			return refused(func(e unsafe.Pointer) uintptr {
-				return gwCreateProgramWithBinary(l.ctx, 2, at(&twice[0]), at(&lens[0]), at(&ats[0]), nil, e)
-			})
+			return refused(gwCreateProgramWithBinary(l.ctx, 2, at(&twice[0]), at(&lens[0]), at(&ats[0]), nil))
 		}},
 		"binary of no bytes": {clInvalidValue, func() int32 {
 			defer func() { require.Equal(t, clInvalidValue, each) }()
-			return refused(func(e unsafe.Pointer) uintptr {
-				return gwCreateProgramWithBinary(l.ctx, 1, dev, at(&none), at(&codeAt), at(&each), e)
-			})
+			return refused(gwCreateProgramWithBinary(l.ctx, 1, dev, at(&none), at(&codeAt), at(&each)))
 		}},
 		"no binary": {clInvalidBinary, func() int32 {
 			defer func() { require.Equal(t, clInvalidBinary, each) }()
-			return refused(func(e unsafe.Pointer) uintptr {
-				return gwCreateProgramWithBinary(l.ctx, 1, dev, at(&codeLen), at(&codeAt), at(&each), e)
-			})
+			return refused(gwCreateProgramWithBinary(l.ctx, 1, dev, at(&codeLen), at(&codeAt), at(&each)))
 		}},
-		"build of nothing":          {clInvalidProgram, func() int32 { return gwBuildProgram(junk, 0, nil, nil, nil, nil) }},
-		"build of a context":        {clInvalidProgram, func() int32 { return gwBuildProgram(l.ctx, 0, nil, nil, nil, nil) }},
-		"build, no list":            {clInvalidValue, func() int32 { return gwBuildProgram(p, 1, nil, nil, nil, nil) }},
-		"build, empty list":         {clInvalidValue, func() int32 { return gwBuildProgram(p, 0, dev, nil, nil, nil) }},
-		"build, user data alone":    {clInvalidValue, func() int32 { return gwBuildProgram(p, 0, nil, nil, nil, fn) }},
-		"build, no device":          {clInvalidDevice, func() int32 { return gwBuildProgram(p, 1, at(&nobody), nil, nil, nil) }},
-		"build of a linked program": {clInvalidOperation, func() int32 { return gwBuildProgram(linked, 0, nil, nil, nil, nil) }},
-		"build, no such option":     {-43, func() int32 { return gwBuildProgram(p, 0, nil, cstr("--no-such-option"), nil, nil) }},
-		"compile of nothing":        {clInvalidProgram, func() int32 { return gwCompileProgram(junk, 0, nil, nil, 0, nil, nil, nil, nil) }},
-		"compile, headers unnamed":  {clInvalidValue, func() int32 { return gwCompileProgram(p, 0, nil, nil, 1, at(&p), nil, nil, nil) }},
-		"compile, names alone":      {clInvalidValue, func() int32 { return gwCompileProgram(p, 0, nil, nil, 0, nil, at(&text), nil, nil) }},
-		"compile, no header":        {clInvalidProgram, func() int32 { return gwCompileProgram(p, 0, nil, nil, 1, at(&junk), at(&text), nil, nil) }},
-		"compile of a linked one":   {clInvalidOperation, func() int32 { return gwCompileProgram(linked, 0, nil, nil, 0, nil, nil, nil, nil) }},
-		"link of nothing":           {clInvalidValue, func() int32 { return l.refusedLink(0, nil) }},
-		"link of no program":        {clInvalidProgram, func() int32 { return l.refusedLink(1, at(&junk)) }},
-		"link of one not compiled":  {clInvalidOperation, func() int32 { return l.refusedLink(1, at(&p)) }},
-		"link, no context": {clInvalidContext, func() int32 {
-			return refused(func(e unsafe.Pointer) uintptr { return gwLinkProgram(junk, 0, nil, nil, 1, at(&p), nil, nil, e) })
-		}},
-		"link, no device": {clInvalidDevice, func() int32 {
-			return refused(func(e unsafe.Pointer) uintptr { return gwLinkProgram(l.ctx, 1, at(&junk), nil, 1, at(&p), nil, nil, e) })
-		}},
-		"info of nothing":        {clInvalidProgram, func() int32 { return gwGetProgramInfo(junk, programReferences, 0, nil, nil) }},
-		"build info of nothing":  {clInvalidProgram, func() int32 { return gwGetProgramBuildInfo(junk, l.devs[0], buildLog, 0, nil, nil) }},
-		"build info, no device":  {clInvalidDevice, func() int32 { return gwGetProgramBuildInfo(p, junk, buildLog, 0, nil, nil) }},
-		"release callback":       {clInvalidOperation, func() int32 { return gwSetProgramReleaseCallback(p, fn, nil) }},
-		"release callback, none": {clInvalidValue, func() int32 { return gwSetProgramReleaseCallback(p, nil, nil) }},
-		"kernel of nothing": {clInvalidProgram, func() int32 {
-			return refused(func(e unsafe.Pointer) uintptr { return gwCreateKernel(junk, text, e) })
-		}},
-		"kernel of a program not built": {clInvalidProgramExecutable, func() int32 {
-			return refused(func(e unsafe.Pointer) uintptr { return gwCreateKernel(p, text, e) })
-		}},
-		"kernel without a name": {clInvalidValue, func() int32 {
-			return refused(func(e unsafe.Pointer) uintptr { return gwCreateKernel(built, nil, e) })
-		}},
-		"no such kernel": {-46, func() int32 {
-			return refused(func(e unsafe.Pointer) uintptr { return gwCreateKernel(built, text, e) })
-		}},
+		"build of nothing":               {clInvalidProgram, func() int32 { return gwBuildProgram(junk, 0, nil, nil, nil, nil) }},
+		"build of a context":             {clInvalidProgram, func() int32 { return gwBuildProgram(l.ctx, 0, nil, nil, nil, nil) }},
+		"build, no list":                 {clInvalidValue, func() int32 { return gwBuildProgram(p, 1, nil, nil, nil, nil) }},
+		"build, empty list":              {clInvalidValue, func() int32 { return gwBuildProgram(p, 0, dev, nil, nil, nil) }},
+		"build, user data alone":         {clInvalidValue, func() int32 { return gwBuildProgram(p, 0, nil, nil, nil, fn) }},
+		"build, no device":               {clInvalidDevice, func() int32 { return gwBuildProgram(p, 1, at(&nobody), nil, nil, nil) }},
+		"build of a linked program":      {clInvalidOperation, func() int32 { return gwBuildProgram(linked, 0, nil, nil, nil, nil) }},
+		"build, no such option":          {-43, func() int32 { return gwBuildProgram(p, 0, nil, cstr("--no-such-option"), nil, nil) }},
+		"compile of nothing":             {clInvalidProgram, func() int32 { return gwCompileProgram(junk, 0, nil, nil, 0, nil, nil, nil, nil) }},
+		"compile, headers unnamed":       {clInvalidValue, func() int32 { return gwCompileProgram(p, 0, nil, nil, 1, at(&p), nil, nil, nil) }},
+		"compile, names alone":           {clInvalidValue, func() int32 { return gwCompileProgram(p, 0, nil, nil, 0, nil, at(&text), nil, nil) }},
+		"compile, no header":             {clInvalidProgram, func() int32 { return gwCompileProgram(p, 0, nil, nil, 1, at(&junk), at(&text), nil, nil) }},
+		"compile of a linked one":        {clInvalidOperation, func() int32 { return gwCompileProgram(linked, 0, nil, nil, 0, nil, nil, nil, nil) }},
+		"link of nothing":                {clInvalidValue, func() int32 { return l.refusedLink(0, nil) }},
+		"link of no program":             {clInvalidProgram, func() int32 { return l.refusedLink(1, at(&junk)) }},
+		"link of one not compiled":       {clInvalidOperation, func() int32 { return l.refusedLink(1, at(&p)) }},
+		"link, no context":               {clInvalidContext, func() int32 { return refused(gwLinkProgram(junk, 0, nil, nil, 1, at(&p), nil, nil)) }},
+		"link, no device":                {clInvalidDevice, func() int32 { return refused(gwLinkProgram(l.ctx, 1, at(&junk), nil, 1, at(&p), nil, nil)) }},
+		"info of nothing":                {clInvalidProgram, func() int32 { return gwGetProgramInfo(junk, programReferences, 0, nil, nil) }},
+		"build info of nothing":          {clInvalidProgram, func() int32 { return gwGetProgramBuildInfo(junk, l.devs[0], buildLog, 0, nil, nil) }},
+		"build info, no device":          {clInvalidDevice, func() int32 { return gwGetProgramBuildInfo(p, junk, buildLog, 0, nil, nil) }},
+		"release callback":               {clInvalidOperation, func() int32 { return gwSetProgramReleaseCallback(p, fn, nil) }},
+		"release callback, none":         {clInvalidValue, func() int32 { return gwSetProgramReleaseCallback(p, nil, nil) }},
+		"kernel of nothing":              {clInvalidProgram, func() int32 { return refused(gwCreateKernel(junk, text)) }},
+		"kernel of a program not built":  {clInvalidProgramExecutable, func() int32 { return refused(gwCreateKernel(p, text)) }},
+		"kernel without a name":          {clInvalidValue, func() int32 { return refused(gwCreateKernel(built, nil)) }},
+		"no such kernel":                 {-46, func() int32 { return refused(gwCreateKernel(built, text)) }},
 		"kernels of a program not built": {clInvalidProgramExecutable, func() int32 { return gwCreateKernelsInProgram(p, 0, nil, nil) }},
 		"room for too few kernels":       {clInvalidValue, func() int32 { return gwCreateKernelsInProgram(built, 1, at(&nobody), nil) }},
 	} {
@@ -128,5 +86,5 @@ func TestWrongCallsOfProgramsAreRefused(t *testing.T) {
 }
 
 func (l *lab) refusedLink(n uint32, inputs unsafe.Pointer) int32 {
-	return refused(func(e unsafe.Pointer) uintptr { return gwLinkProgram(l.ctx, 0, nil, nil, n, inputs, nil, nil, e) })
+	return refused(gwLinkProgram(l.ctx, 0, nil, nil, n, inputs, nil, nil))
 }

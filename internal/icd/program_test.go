@@ -80,9 +80,7 @@ func (l *lab) fromBinaries(code [][]byte) uintptr {
 		lens, places = append(lens, uint64(len(b))), append(places, at(&b[0]))
 	}
 	each := make([]int32, len(code))
-	p := l.make(func(e unsafe.Pointer) uintptr {
-		return gwCreateProgramWithBinary(l.ctx, uint32(len(code)), at(&l.devs[0]), at(&lens[0]), at(&places[0]), at(&each[0]), e)
-	})
+	p := l.make(gwCreateProgramWithBinary(l.ctx, uint32(len(code)), at(&l.devs[0]), at(&lens[0]), at(&places[0]), at(&each[0])))
 	require.Equal(l, make([]int32, len(code)), each)
 	return p
 }
@@ -94,7 +92,7 @@ func (l *lab) link(text, header string) uintptr {
 	name := cstr("by.h")
 	require.Zero(l, gwCompileProgram(p, 0, nil, nil, 1, at(&h), at(&name), nil, nil))
 	require.EqualValues(l, 1, word[uint32](l, buildOf(p, l.devs[1], buildType)))
-	return l.make(func(e unsafe.Pointer) uintptr { return gwLinkProgram(l.ctx, 0, nil, nil, 1, at(&p), nil, nil, e) })
+	return l.make(gwLinkProgram(l.ctx, 0, nil, nil, 1, at(&p), nil, nil))
 }
 
 // However a program came to be, its kernels run on all devices, and the buffers
@@ -157,7 +155,7 @@ func TestABuildThatFailsSaysWhy(t *testing.T) {
 	require.EqualValues(t, -11, gwBuildProgram(p, 0, nil, nil, nil, nil))
 	require.EqualValues(t, buildFailed, word[int32](l, buildOf(p, l.devs[0], buildStatusInfo)))
 	require.Contains(t, str(l, buildOf(p, l.devs[0], buildLog)), "nothing")
-	require.Equal(t, clInvalidProgramExecutable, refused(func(e unsafe.Pointer) uintptr { return gwCreateKernel(p, cstr("bad"), e) }))
+	require.Equal(t, clInvalidProgramExecutable, refused(gwCreateKernel(p, cstr("bad"))))
 	require.Equal(t, clCompileProgramFailure, gwCompileProgram(p, 0, nil, nil, 0, nil, nil, nil, nil))
 }
 
@@ -169,9 +167,7 @@ func TestABuildForSomeDevicesIsForThoseOnly(t *testing.T) {
 	require.Zero(t, gwBuildProgram(p, 1, at(&l.devs[last]), nil, nil, nil))
 	require.EqualValues(t, buildNone, word[int32](l, buildOf(p, l.devs[0], buildStatusInfo)))
 	require.EqualValues(t, buildDone, word[int32](l, buildOf(p, l.devs[last], buildStatusInfo)))
-	var st int32
-	k := gwCreateKernel(p, cstr("four"), at(&st))
-	require.Zero(t, st)
+	k := l.made(gwCreateKernel(p, cstr("four")))
 	a := l.ints(0, 0, 0, 0)
 	l.set(k, a)
 	require.Equal(t, clInvalidProgramExecutable, launch(l.queues[0], k, 4, 0))
@@ -193,9 +189,7 @@ const numbered = "__kernel void number(__global int *a) { a[0] = NUMBER; }\n" +
 // eachNumber runs the kernel on every device, which has another number.
 func (l *lab) eachNumber(p uintptr) {
 	l.Helper()
-	var st int32
-	k, a := gwCreateKernel(p, cstr("number"), at(&st)), l.ints(0)
-	require.Zero(l, st)
+	k, a := l.made(gwCreateKernel(p, cstr("number"))), l.ints(0)
 	defer release(k)
 	l.set(k, a)
 	for i, q := range l.queues {
@@ -221,7 +215,7 @@ func TestWhatIsBuiltForADeviceIsItsOwn(t *testing.T) {
 	require.NotEqual(t, code[0], code[2], "they are one real device")
 	binary := l.build(l.fromBinaries(code))
 	l.eachNumber(binary)
-	l.eachNumber(l.make(func(e unsafe.Pointer) uintptr { return gwLinkProgram(l.ctx, 0, nil, nil, 1, at(&c), nil, nil, e) }))
+	l.eachNumber(l.make(gwLinkProgram(l.ctx, 0, nil, nil, 1, at(&c), nil, nil)))
 
 	// Each can be built again, alone or with the others.
 	require.Zero(t, gwBuildProgram(binary, 1, at(&l.devs[2]), cstr("-DB"), nil, nil))
@@ -262,7 +256,7 @@ func TestAKernelThatDiffersFromDeviceToDeviceIsRefused(t *testing.T) {
 	for i, typ := range []string{"int", "long", "int"} {
 		require.Zero(t, gwBuildProgram(p, 1, at(&l.devs[i]), cstr("-DTYPE="+typ), nil, nil))
 	}
-	require.EqualValues(t, -47, refused(func(e unsafe.Pointer) uintptr { return gwCreateKernel(p, cstr("k"), e) }))
+	require.EqualValues(t, -47, refused(gwCreateKernel(p, cstr("k"))))
 }
 
 // Programs are linked of objects and libraries; a link that fails makes a program
@@ -276,20 +270,17 @@ func TestLibrariesAreLinked(t *testing.T) {
 	for _, p := range parts {
 		require.Zero(t, gwCompileProgram(p, 0, nil, nil, 0, nil, nil, nil, nil))
 	}
-	library := l.make(func(e unsafe.Pointer) uintptr {
-		return gwLinkProgram(l.ctx, 0, nil, cstr("-create-library"), 1, at(&parts[1]), nil, nil, e)
-	})
+	library := l.make(gwLinkProgram(l.ctx, 0, nil, cstr("-create-library"), 1, at(&parts[1]), nil, nil))
 	require.EqualValues(t, 2, word[uint32](l, buildOf(library, l.devs[0], buildType)))
-	require.Equal(t, clInvalidProgramExecutable, refused(func(e unsafe.Pointer) uintptr { return gwCreateKernel(library, cstr("go"), e) }))
+	require.Equal(t, clInvalidProgramExecutable, refused(gwCreateKernel(library, cstr("go"))))
 	with := []uintptr{parts[0], library}
-	linked := l.make(func(e unsafe.Pointer) uintptr { return gwLinkProgram(l.ctx, 0, nil, nil, 2, at(&with[0]), nil, nil, e) })
+	linked := l.make(gwLinkProgram(l.ctx, 0, nil, nil, 2, at(&with[0]), nil, nil))
 	a, k := l.ints(0), l.kernel(linked, "go")
 	l.set(k, a)
 	require.Zero(t, launch(l.queues[1], k, 1, 0))
 	require.Equal(t, []int32{7}, l.read(l.queues[0], a, 1))
 
-	var st int32
-	failed := gwLinkProgram(l.ctx, 0, nil, nil, 1, at(&parts[0]), nil, nil, at(&st))
+	failed, st := gwLinkProgram(l.ctx, 0, nil, nil, 1, at(&parts[0]), nil, nil)
 	require.Equal(t, clLinkProgramFailure, st)
 	require.NotZero(t, failed)
 	require.EqualValues(t, buildFailed, word[int32](l, buildOf(failed, l.devs[0], buildStatusInfo)))

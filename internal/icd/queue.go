@@ -10,6 +10,7 @@ import (
 	"unsafe"
 
 	"godwit/devices"
+	"godwit/mem"
 	"godwit/runtime"
 )
 
@@ -26,12 +27,12 @@ type queue struct {
 const queueFlags = C.CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE | C.CL_QUEUE_PROFILING_ENABLE
 
 //export gwCreateCommandQueue
-func gwCreateCommandQueue(ch, dh uintptr, flags uint64, errcode unsafe.Pointer) uintptr {
-	return createQueue(ch, dh, flags, nil, errcode)
+func gwCreateCommandQueue(ch, dh uintptr, flags uint64) (uintptr, int32) {
+	return createQueue(ch, dh, flags, nil)
 }
 
 //export gwCreateCommandQueueWithProperties
-func gwCreateCommandQueueWithProperties(ch, dh uintptr, list, errcode unsafe.Pointer) uintptr {
+func gwCreateCommandQueueWithProperties(ch, dh uintptr, list unsafe.Pointer) (uintptr, int32) {
 	var all []uint64
 	var flags uint64
 	if list != nil {
@@ -40,30 +41,30 @@ func gwCreateCommandQueueWithProperties(ch, dh uintptr, list, errcode unsafe.Poi
 			case C.CL_QUEUE_PROPERTIES:
 				flags = at[1]
 			default: // CL_QUEUE_SIZE is for queues on devices, which there are not
-				return fail(errcode, clInvalidValue)
+				return 0, clInvalidValue
 			}
 			all = append(all, at[0], at[1])
 		}
 		all = append(all, 0)
 	}
-	return createQueue(ch, dh, flags, all, errcode)
+	return createQueue(ch, dh, flags, all)
 }
 
-func createQueue(ch, dh uintptr, flags uint64, properties []uint64, errcode unsafe.Pointer) uintptr {
+func createQueue(ch, dh uintptr, flags uint64, properties []uint64) (uintptr, int32) {
 	c := contexts.get(ch)
 	if c == nil {
-		return fail(errcode, clInvalidContext)
+		return 0, clInvalidContext
 	}
 	d := c.device(dh)
 	const known = queueFlags | C.CL_QUEUE_ON_DEVICE | C.CL_QUEUE_ON_DEVICE_DEFAULT
 	switch {
 	case d == nil:
-		return fail(errcode, clInvalidDevice)
+		return 0, clInvalidDevice
 	case flags&^known != 0 || flags&C.CL_QUEUE_ON_DEVICE_DEFAULT != 0 && flags&C.CL_QUEUE_ON_DEVICE == 0 ||
 		flags&C.CL_QUEUE_ON_DEVICE != 0 && flags&C.CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE == 0:
-		return fail(errcode, clInvalidValue)
+		return 0, clInvalidValue
 	case flags&C.CL_QUEUE_ON_DEVICE != 0:
-		return fail(errcode, clInvalidQueueProperties)
+		return 0, clInvalidQueueProperties
 	}
 	q := &queue{c: c, d: d, flags: flags, properties: properties}
 	var err error
@@ -72,14 +73,10 @@ func createQueue(ch, dh uintptr, flags uint64, properties []uint64, errcode unsa
 		Profiling:  flags&C.CL_QUEUE_PROFILING_ENABLE != 0,
 	})
 	if err != nil {
-		return fail(errcode, refusal(err))
+		return 0, refusal(err)
 	}
 	retain(c.self)
-	if !queues.add(q, &q.self) {
-		q.destroy()
-		return fail(errcode, clOutOfHostMemory)
-	}
-	return made(errcode, q.self)
+	return queues.add(q, &q.self)
 }
 
 // destroy implements destroyer. Commands that were enqueued go on, and the queue
@@ -89,29 +86,19 @@ func (q *queue) destroy() {
 	release(q.c.self)
 }
 
+var queueFacts = facts[queue]{
+	C.CL_QUEUE_CONTEXT:          func(q *queue) any { return q.c.self },
+	C.CL_QUEUE_DEVICE:           func(q *queue) any { return q.d.self },
+	C.CL_QUEUE_REFERENCE_COUNT:  func(q *queue) any { return refs(q.self) },
+	C.CL_QUEUE_PROPERTIES:       func(q *queue) any { return q.flags },
+	C.CL_QUEUE_PROPERTIES_ARRAY: func(q *queue) any { return q.properties },
+	C.CL_QUEUE_DEVICE_DEFAULT:   func(*queue) any { return uintptr(0) },
+	C.CL_QUEUE_SIZE:             func(*queue) any { return mem.InvalidCommandQueue }, // of queues on devices only
+}
+
 //export gwGetCommandQueueInfo
 func gwGetCommandQueueInfo(h uintptr, what uint32, room uint64, value, sizeRet unsafe.Pointer) int32 {
-	q := queues.get(h)
-	if q == nil {
-		return clInvalidCommandQueue
-	}
-	switch what {
-	case C.CL_QUEUE_CONTEXT:
-		return answer(q.c.self, room, value, sizeRet)
-	case C.CL_QUEUE_DEVICE:
-		return answer(q.d.self, room, value, sizeRet)
-	case C.CL_QUEUE_REFERENCE_COUNT:
-		return answer(refs(h), room, value, sizeRet)
-	case C.CL_QUEUE_PROPERTIES:
-		return answer(q.flags, room, value, sizeRet)
-	case C.CL_QUEUE_PROPERTIES_ARRAY:
-		return answerList(q.properties, room, value, sizeRet)
-	case C.CL_QUEUE_DEVICE_DEFAULT:
-		return answer(uintptr(0), room, value, sizeRet)
-	case C.CL_QUEUE_SIZE:
-		return clInvalidCommandQueue // of queues on devices only
-	}
-	return clInvalidValue
+	return queues.info(h, queueFacts, what, room, value, sizeRet)
 }
 
 // gwSetDefaultDeviceCommandQueue: no device has queues of its own, whatever queue is given.
@@ -189,9 +176,9 @@ func (q *queue) accepted(run runtime.Event, err error, command uint32, blocking 
 		}
 		return st
 	}
-	h := newEvent(q.c, q, run, command)
-	if h == 0 {
-		return clOutOfHostMemory
+	h, made := newEvent(q.c, q, run, command)
+	if made != clSuccess {
+		return made
 	}
 	*(*uintptr)(out) = h
 	return st

@@ -85,11 +85,11 @@ func gwCreateSubDevices(h uintptr, properties unsafe.Pointer, n uint32, list, nu
 		}
 		out := unsafe.Slice((*uintptr)(list), len(units))
 		for i, u := range units {
-			if out[i] = d.sub(u, given); out[i] == 0 {
+			if out[i], st = d.sub(u, given); st != clSuccess {
 				for _, made := range out[:i] {
 					release(made)
 				}
-				return clOutOfHostMemory
+				return st
 			}
 		}
 	}
@@ -99,16 +99,12 @@ func gwCreateSubDevices(h uintptr, properties unsafe.Pointer, n uint32, list, nu
 	return clSuccess
 }
 
-// sub makes a sub-device; 0 where there is no room.
-func (d *device) sub(units uint32, given []uintptr) uintptr {
+// sub makes a sub-device.
+func (d *device) sub(units uint32, given []uintptr) (uintptr, int32) {
 	s := &device{p: d.p, index: d.index, found: d.found, typ: d.typ, memory: d.memory, parent: d, units: units, partitioned: given}
 	s.name = d.name + "." + strconv.FormatInt(d.subs.Add(1)-1, 10)
 	retain(d.self)
-	if !devs.add(s, &s.self, 1) {
-		release(d.self)
-		return 0
-	}
-	return s.self
+	return devs.add(s, &s.self, 1)
 }
 
 // isPartOf reports whether d is a device, or a part of it at whatever remove.
@@ -135,38 +131,4 @@ func (d *device) computeUnits() uint32 {
 		return d.units
 	}
 	return uint32(d.found.Info.ComputeUnits)
-}
-
-// answerPartition answers queries of a device as a part of one or as one that can be
-// parted, and says whether what is one.
-func (d *device) answerPartition(what uint32, room uint64, value, sizeRet unsafe.Pointer) (st int32, ok bool) {
-	switch what {
-	case C.CL_DEVICE_MAX_COMPUTE_UNITS:
-		return answer(d.computeUnits(), room, value, sizeRet), true
-	case C.CL_DEVICE_PARENT_DEVICE:
-		if d.parent == nil {
-			return answer(uintptr(0), room, value, sizeRet), true
-		}
-		return answer(d.parent.self, room, value, sizeRet), true
-	case C.CL_DEVICE_PARTITION_MAX_SUB_DEVICES:
-		return answer(d.computeUnits(), room, value, sizeRet), true
-	case C.CL_DEVICE_PARTITION_PROPERTIES:
-		return answerList(d.partitions(), room, value, sizeRet), true
-	case C.CL_DEVICE_PARTITION_TYPE:
-		if d.parent == nil {
-			return answerList([]uintptr{0}, room, value, sizeRet), true
-		}
-		return answerList(d.partitioned, room, value, sizeRet), true
-	case C.CL_DEVICE_PARTITION_AFFINITY_DOMAIN:
-		if d.computeUnits() < domains {
-			return answer(uint64(0), room, value, sizeRet), true
-		}
-		return answer(uint64(C.CL_DEVICE_AFFINITY_DOMAIN_NUMA|C.CL_DEVICE_AFFINITY_DOMAIN_NEXT_PARTITIONABLE), room, value, sizeRet), true
-	case C.CL_DEVICE_REFERENCE_COUNT:
-		if d.parent == nil {
-			return answer(uint32(1), room, value, sizeRet), true
-		}
-		return answer(refs(d.self), room, value, sizeRet), true
-	}
-	return 0, false
 }

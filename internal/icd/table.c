@@ -37,11 +37,12 @@
 #define PARAM(type, name) __typeof__(type) name
 #define PASS(type, name) name
 
-static void *fail(cl_int *errcode_ret, cl_int status)
+// give returns an object, or NULL, and its status.
+static void *give(cl_int *errcode_ret, cl_int status, void *object)
 {
 	if (errcode_ret)
 		*errcode_ret = status;
-	return NULL;
+	return object;
 }
 
 static cl_int retain(void *handle, uint32_t kind, cl_int invalid)
@@ -93,7 +94,7 @@ static cl_int answer(const void *value, size_t size, size_t room, void *out, siz
 #define ANSWERS(v) answer(&(v), sizeof(v), room, out, size_ret)
 
 // A buffer's info: size, flags, context, parent, origin.
-cl_int gwc_GetMemObjectInfo(cl_mem m, cl_mem_info what, size_t room, void *out, size_t *size_ret)
+static cl_int gwc_GetMemObjectInfo(cl_mem m, cl_mem_info what, size_t room, void *out, size_t *size_ret)
 {
 	const gw_object *o = (const gw_object *)m;
 	if (gw_over())
@@ -116,7 +117,7 @@ cl_int gwc_GetMemObjectInfo(cl_mem m, cl_mem_info what, size_t room, void *out, 
 }
 
 // An event's info: context, queue, command.
-cl_int gwc_GetEventInfo(cl_event e, cl_event_info what, size_t room, void *out, size_t *size_ret)
+static cl_int gwc_GetEventInfo(cl_event e, cl_event_info what, size_t room, void *out, size_t *size_ret)
 {
 	const gw_object *o = (const gw_object *)e;
 	if (gw_over())
@@ -153,8 +154,9 @@ static cl_int gwc_UnloadPlatformCompiler(cl_platform_id p) { return gw_over() ? 
 #define MAKES(object, name, ...) \
 	static object gwc_##name(EACH(PARAM, __VA_ARGS__), cl_int *errcode_ret) \
 	{ \
-		UNLESS_OVER(return fail(errcode_ret, CL_OUT_OF_RESOURCES)); \
-		return (object)gw##name(EACH(PASS, __VA_ARGS__), errcode_ret); \
+		UNLESS_OVER(return give(errcode_ret, CL_OUT_OF_RESOURCES, NULL)); \
+		struct gw##name##_return made = gw##name(EACH(PASS, __VA_ARGS__)); \
+		return give(errcode_ret, made.r1, (void *)made.r0); \
 	}
 #define COUNTED(name, type) \
 	static cl_int gwc_Retain##name(type o) { return retain(o, KIND(o), INVALID(o)); } \
@@ -165,7 +167,7 @@ static cl_int gwc_UnloadPlatformCompiler(cl_platform_id p) { return gw_over() ? 
 #define ABSENT(name, type, ...) \
 	static cl_int gwc_##name(type o, EACH(PARAM, __VA_ARGS__)) { return NOT_DONE(o); }
 #define ABSENT_MAKES(object, name, type, ...) \
-	static object gwc_##name(type o, EACH(PARAM, __VA_ARGS__), cl_int *errcode_ret) { return fail(errcode_ret, NOT_DONE(o)); }
+	static object gwc_##name(type o, EACH(PARAM, __VA_ARGS__), cl_int *errcode_ret) { return give(errcode_ret, NOT_DONE(o), NULL); }
 #define NEVER(name, status) static cl_int gwc_##name(void) { return status; }
 #define IN_C(name)
 #define COUNTED_EXT(name)

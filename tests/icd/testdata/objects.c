@@ -1,6 +1,6 @@
 /* When objects end, and who is told: destructor callbacks of buffers, sub-buffers,
  * buffers over shared virtual memory and contexts, callbacks within callbacks, objects
- * that are kept by others.
+ * that are kept by others; and what objects answer of themselves.
  *
  *   objects [PLATFORM]
  */
@@ -214,6 +214,57 @@ static void subdevices(void)
 	OK(clRetainDevice(h->dev[0]));
 }
 
+/* An info query answers what it is about, with its size, and wants the room for it. */
+#define ANSWERS(type, value, query, object, what)                                                       \
+	do {                                                                                            \
+		type is_;                                                                               \
+		size_t size_ = 0;                                                                       \
+		OK(query(object, what, 0, NULL, &size_));                                               \
+		CHECK(size_ == sizeof is_);                                                             \
+		CHECK(query(object, what, sizeof is_ - 1, &is_, NULL) == CL_INVALID_VALUE);             \
+		OK(query(object, what, sizeof is_, &is_, NULL));                                        \
+		CHECK(is_ == (value));                                                                  \
+	} while (0)
+
+static void infos(void)
+{
+	static char data[4096] __attribute__((aligned(4096)));
+	cl_mem m = buffer(h->ctx, CL_MEM_USE_HOST_PTR, 4096, data);
+	cl_buffer_region region = {1024, 512};
+	cl_mem s = clCreateSubBuffer(m, CL_MEM_READ_ONLY, CL_BUFFER_CREATE_TYPE_REGION, &region, &err);
+	OK(err);
+	for (int sub = 0; sub < 2; sub++) {
+		cl_mem o = sub ? s : m;
+		ANSWERS(cl_mem_object_type, CL_MEM_OBJECT_BUFFER, clGetMemObjectInfo, o, CL_MEM_TYPE);
+		ANSWERS(cl_mem_flags, CL_MEM_USE_HOST_PTR | (sub ? CL_MEM_READ_ONLY : CL_MEM_READ_WRITE), clGetMemObjectInfo, o, CL_MEM_FLAGS);
+		ANSWERS(size_t, sub ? 512 : 4096, clGetMemObjectInfo, o, CL_MEM_SIZE);
+		ANSWERS(char *, data + (sub ? 1024 : 0), clGetMemObjectInfo, o, CL_MEM_HOST_PTR);
+		ANSWERS(cl_uint, 0, clGetMemObjectInfo, o, CL_MEM_MAP_COUNT);
+		ANSWERS(cl_uint, sub ? 1 : 2, clGetMemObjectInfo, o, CL_MEM_REFERENCE_COUNT);
+		ANSWERS(cl_context, h->ctx, clGetMemObjectInfo, o, CL_MEM_CONTEXT);
+		ANSWERS(cl_mem, sub ? m : NULL, clGetMemObjectInfo, o, CL_MEM_ASSOCIATED_MEMOBJECT);
+		ANSWERS(size_t, sub ? 1024 : 0, clGetMemObjectInfo, o, CL_MEM_OFFSET);
+		ANSWERS(cl_bool, CL_FALSE, clGetMemObjectInfo, o, CL_MEM_USES_SVM_POINTER);
+	}
+	OK(clReleaseMemObject(s));
+	OK(clReleaseMemObject(m));
+	cl_event e[2] = {gate()};
+	OK(clEnqueueMarkerWithWaitList(h->q[0], 1, e, &e[1]));
+	for (int i = 0; i < 2; i++) {
+		ANSWERS(cl_context, h->ctx, clGetEventInfo, e[i], CL_EVENT_CONTEXT);
+		ANSWERS(cl_command_queue, i ? h->q[0] : NULL, clGetEventInfo, e[i], CL_EVENT_COMMAND_QUEUE);
+		ANSWERS(cl_command_type, i ? CL_COMMAND_MARKER : CL_COMMAND_USER, clGetEventInfo, e[i], CL_EVENT_COMMAND_TYPE);
+		ANSWERS(cl_uint, 1, clGetEventInfo, e[i], CL_EVENT_REFERENCE_COUNT);
+		ANSWERS(cl_int, CL_SUBMITTED, clGetEventInfo, e[i], CL_EVENT_COMMAND_EXECUTION_STATUS);
+		CHECK(clGetEventInfo(e[i], 0x2222, 8, data, NULL) == CL_INVALID_VALUE);
+	}
+	open_gate(e[0]);
+	OK(clWaitForEvents(1, &e[1]));
+	ANSWERS(cl_int, CL_COMPLETE, clGetEventInfo, e[1], CL_EVENT_COMMAND_EXECUTION_STATUS);
+	CHECK(clGetEventProfilingInfo(e[1], CL_PROFILING_COMMAND_QUEUED, 8, data, NULL) == CL_PROFILING_INFO_NOT_AVAILABLE);
+	OK(clReleaseEvent(e[1]));
+}
+
 int main(int argc, char **argv)
 {
 	h = house(argc > 1 ? argv[1] : "", 0, 0);
@@ -223,6 +274,7 @@ int main(int argc, char **argv)
 	contexts();
 	callbacks();
 	subdevices();
+	infos();
 	leave(h);
 	printf("OK\n");
 	return 0;
