@@ -93,8 +93,7 @@ type Options struct {
 	// launches in place, then change no rights.
 	SVMTrusted bool
 	// SVMWatch, where not nil, lets a signal handler explain touches of shared
-	// virtual memory from C that the host has no right to: svmfault.Watch of package
-	// internal/svmfault.
+	// virtual memory from C that the host has no right to: package internal/svmfault has one.
 	SVMWatch svm.Watch
 	// Executor runs what the context does beside its callers, and tells the time; nil is
 	// devices.Goroutines. A world in virtual time (package devices/virtual) is one: then

@@ -3,12 +3,12 @@
 // address, the block, and who freed or unmapped it, in the words of
 // svm.Arena.Explain. (Touches from Go are explained by svm.Arena.Guard.)
 //
-// It is opt-in: give Watch to runtime.Options.SVMWatch, or FromEnvironment, which
-// is Watch where GODWIT_DEBUG holds the word svm.
+// It is opt-in: give FromEnvironment to runtime.Options.SVMWatch; it watches where
+// GODWIT_DEBUG holds the word svm.
 //
 // # How
 //
-// The first Watch installs a handler of SIGSEGV. It looks at the fault's address;
+// The first watch installs a handler of SIGSEGV. It looks at the fault's address;
 // where that lies in a watched arena it reads the arena's table (svm.Table), which
 // needs no lock, and writes one line to standard error. Then, and for any other
 // fault at once, the handler that was there before has its turn, with the same
@@ -21,7 +21,7 @@
 // nothing is printed for it. Where C code installs a handler of its own later,
 // without calling the one before, nothing is printed either.
 //
-// It uses cgo since a signal handler cannot be Go. Without cgo, Watch fails and says so.
+// It uses cgo since a signal handler cannot be Go. Without cgo, watching fails and says so.
 package svmfault
 
 import (
@@ -32,11 +32,11 @@ import (
 	"godwit/svm"
 )
 
-// FromEnvironment is Watch where the environment variable GODWIT_DEBUG holds the
-// word svm (words are parted by commas), else nil: nobody watches.
+// FromEnvironment is what explains touches, where the environment variable GODWIT_DEBUG
+// holds the word svm (words are parted by commas), else nil: nobody watches.
 func FromEnvironment() svm.Watch {
 	if slices.Contains(strings.Split(os.Getenv("GODWIT_DEBUG"), ","), "svm") {
-		return Watch
+		return watch
 	}
 	return nil
 }

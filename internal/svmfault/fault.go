@@ -44,10 +44,10 @@ var goText = sync.OnceValues(func() (start, end uintptr) {
 	return edge(-1), edge(1) + 1
 })
 
-// Watch makes the handler explain touches of an arena, until stop. It is a
+// watch makes the handler explain touches of an arena, until stop. It is a
 // svm.Watch. It fails with mem.ErrInvalidOperation where 64 arenas are watched, or
 // the system takes no handler.
-func Watch(t *svm.Table) (stop func(), err error) {
+func watch(t *svm.Table) (stop func(), err error) {
 	head, slot := t.Sizes()
 	if head != C.sizeof_table_head || slot != C.sizeof_table_slot {
 		return nil, fmt.Errorf("watching shared virtual memory: tables have heads of %d bytes and slots of %d, the handler knows %d and %d: %w",

@@ -9,7 +9,7 @@ import (
 	"godwit/svm"
 )
 
-// Watch fails: the handler is C.
-func Watch(*svm.Table) (stop func(), err error) {
+// watch fails: the handler is C.
+func watch(*svm.Table) (stop func(), err error) {
 	return nil, fmt.Errorf("watching shared virtual memory: this program was built without cgo: %w", mem.ErrInvalidOperation)
 }

@@ -31,7 +31,7 @@ func stray() {
 	}
 	devs, err := house("off", false)()
 	check(err)
-	c, err := runtime.NewContext(runtime.Options{Name: "stray", Devices: devs, OwnDevices: true, SVMSize: 1 << 20, SVMWatch: svmfault.Watch})
+	c, err := runtime.NewContext(runtime.Options{Name: "stray", Devices: devs, OwnDevices: true, SVMSize: 1 << 20, SVMWatch: svmfault.FromEnvironment()})
 	check(err)
 	p, err := c.Build(context.Background(), history.Pointers)
 	check(err)
@@ -61,7 +61,7 @@ func stray() {
 func TestAKernelThatReachesWhatWasNotNamedIsExplained(t *testing.T) {
 	need(t)
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), straying+"=1")
+	cmd.Env = append(os.Environ(), straying+"=1", "GODWIT_DEBUG=svm")
 	var said, errs strings.Builder
 	cmd.Stdout, cmd.Stderr = &said, &errs
 	require.Error(t, cmd.Run(), said.String())
