@@ -7,6 +7,7 @@ import "C"
 
 import (
 	"cmp"
+	"encoding/binary"
 	"slices"
 	"strings"
 	"unsafe"
@@ -19,51 +20,58 @@ import (
 
 // targets reads the device list of a build: NULL is all of the program's. What is built for a
 // device is built for those of its sub-devices that the program has, as OpenCL's libraries do.
-func (p *program) targets(n uint32, list, notify, user unsafe.Pointer) ([]*device, int32) {
+func (p *program) targets(n uint32, list, notify, user unsafe.Pointer) ([]*target, int32) {
 	if (n == 0) != (list == nil) || notify == nil && user != nil {
 		return nil, clInvalidValue
 	}
 	if list == nil {
-		return p.devices, clSuccess
+		return p.on, clSuccess
 	}
 	listed := make([]*device, n)
 	for i, h := range unsafe.Slice((*uintptr)(list), n) {
-		if listed[i] = p.device(h); listed[i] == nil {
+		t := p.target(h)
+		if t == nil {
 			return nil, clInvalidDevice
 		}
+		listed[i] = t.d
 	}
-	var on []*device
-	for _, d := range p.devices {
-		if slices.ContainsFunc(listed, d.isPartOf) {
-			on = append(on, d)
-		}
-	}
-	return on, clSuccess
+	return p.which(func(d *device) bool { return slices.ContainsFunc(listed, d.isPartOf) }), clSuccess
 }
 
-// of is where among the program's devices d is or, if it is none of them, the nearest device that
-// it is a part of: what that has been given, by its binary or a link, runs on its parts. It is -1
+// which are the program's devices that something is true of.
+func (p *program) which(is func(*device) bool) (on []*target) {
+	for _, t := range p.on {
+		if is(t.d) {
+			on = append(on, t)
+		}
+	}
+	return on
+}
+
+// of is d among the program's devices or, if it is none of them, the nearest device that
+// it is a part of: what that has been given, by its binary or a link, runs on its parts. It is nil
 // if there is none.
-func (p *program) of(d *device) int {
+func (p *program) of(d *device) *target {
 	for ; d != nil; d = d.parent {
-		if i := slices.Index(p.devices, d); i >= 0 {
-			return i
+		if t := p.target(d.self); t != nil {
+			return t
 		}
 	}
-	return -1
+	return nil
 }
 
-// device finds one of the program's devices; nil where it is none.
-func (p *program) device(h uintptr) *device {
-	i := slices.IndexFunc(p.devices, func(d *device) bool { return d.self == h })
-	if i < 0 {
-		return nil
+// target finds one of the program's devices; nil where it is none.
+func (p *program) target(h uintptr) *target {
+	for _, t := range p.on {
+		if t.d.self == h {
+			return t
+		}
 	}
-	return p.devices[i]
+	return nil
 }
 
 // begin starts a build for some devices, in parts.
-func (p *program) begin(on []*device, options string) ([]part, int32) {
+func (p *program) begin(on []*target, options string) ([]part, int32) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.busy != nil || p.kernels.Load() > 0 {
@@ -73,13 +81,11 @@ func (p *program) begin(on []*device, options string) ([]part, int32) {
 		return nil, refusal(err)
 	}
 	p.busy = make(chan struct{})
-	for i, d := range p.devices {
-		if slices.Contains(on, d) {
-			p.states[i] = buildState{status: buildInProgress, options: options}
-		}
+	for _, t := range on {
+		t.state = buildState{status: buildInProgress, options: options}
 	}
 	p.retire()
-	return p.parts(on), clSuccess
+	return parts(on), clSuccess
 }
 
 // lockExecutable locks p for making kernels, once no build goes on: programs that
@@ -108,21 +114,19 @@ func (p *program) retire() {
 	}
 }
 
-// finish ends a build, of which errs are the errors by device, and gives its status:
-// that of the first error.
-func (p *program) finish(on []*device, typ uint32, errs []error) int32 {
+// finish ends a build, and gives its status: that of the first error.
+func (p *program) finish(on []*target, typ uint32) int32 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	close(p.busy)
 	p.busy = nil
 	var first error
-	for k, d := range on {
-		s := &p.states[slices.Index(p.devices, d)]
-		s.status, s.typ = buildDone, typ
-		if errs[k] != nil {
-			s.status, s.typ = buildFailed, C.CL_PROGRAM_BINARY_TYPE_NONE
-			complain(errs[k])
-			first = cmp.Or(first, errs[k])
+	for _, t := range on {
+		t.state.status, t.state.typ = buildDone, typ
+		if t.err != nil {
+			t.state.status, t.state.typ = buildFailed, C.CL_PROGRAM_BINARY_TYPE_NONE
+			complain(t.err)
+			first = cmp.Or(first, t.err)
 		}
 	}
 	return status(cmp.Or(first, p.adopt()))
@@ -135,11 +139,11 @@ func (p *program) adopt() error {
 	var on []devices.Device
 	var list []devices.Module
 	for k, d := range p.c.devices {
-		i := p.of(d)
-		if i < 0 || p.states[i].status != buildDone || p.states[i].typ != C.CL_PROGRAM_BINARY_TYPE_EXECUTABLE {
+		t := p.of(d)
+		if t == nil || t.state.status != buildDone || t.state.typ != C.CL_PROGRAM_BINARY_TYPE_EXECUTABLE {
 			continue
 		}
-		m, err := p.by[i].Module(p.c.opencl(d), p.c.run.Name())
+		m, err := t.native.Module(p.c.opencl(d), p.c.run.Name())
 		if err != nil {
 			closeAll(list)
 			return err
@@ -181,6 +185,24 @@ func (p *program) perform(notify, user unsafe.Pointer, work func() int32) int32 
 
 func text(s unsafe.Pointer) string { return C.GoString((*C.char)(s)) }
 
+// build takes a step of building for some devices.
+func (p *program) build(on []*target, typ uint32, options, notify, user unsafe.Pointer, step func(native *opencl.NativeProgram, call opencl.BuildCall) error) int32 {
+	opts := text(options)
+	list, st := p.begin(on, opts)
+	if st != clSuccess {
+		return st
+	}
+	return p.perform(notify, user, func() int32 {
+		for _, part := range list {
+			err := step(part.native, opencl.BuildCall{On: p.opencls(part.on), Options: opts})
+			for _, t := range part.on {
+				t.err = err
+			}
+		}
+		return p.finish(on, typ)
+	})
+}
+
 //export gwBuildProgram
 func gwBuildProgram(h uintptr, n uint32, list, options, notify, user unsafe.Pointer) int32 {
 	p := programs.get(h)
@@ -194,16 +216,7 @@ func gwBuildProgram(h uintptr, n uint32, list, options, notify, user unsafe.Poin
 	if p.origin == ofLink {
 		return clInvalidOperation
 	}
-	opts := text(options)
-	parts, st := p.begin(on, opts)
-	if st != clSuccess {
-		return st
-	}
-	return p.perform(notify, user, func() int32 {
-		return p.finish(on, C.CL_PROGRAM_BINARY_TYPE_EXECUTABLE, p.each(parts, on, func(native *opencl.NativeProgram, on []*opencl.Device) error {
-			return native.Build(opencl.BuildCall{On: on, Options: opts})
-		}))
-	})
+	return p.build(on, C.CL_PROGRAM_BINARY_TYPE_EXECUTABLE, options, notify, user, (*opencl.NativeProgram).Build)
 }
 
 //export gwCompileProgram
@@ -224,8 +237,8 @@ func gwCompileProgram(h uintptr, n uint32, list, options unsafe.Pointer, nheader
 	}
 	var included []*opencl.NativeProgram
 	var as []string
-	for i := range int(nheaders) {
-		header := programs.get(unsafe.Slice((*uintptr)(headers), nheaders)[i])
+	for i, h := range unsafe.Slice((*uintptr)(headers), nheaders) {
+		header := programs.get(h)
 		name := unsafe.Slice((*unsafe.Pointer)(names), nheaders)[i]
 		switch {
 		case header == nil || header.c != p.c || header.origin != ofSource:
@@ -233,22 +246,15 @@ func gwCompileProgram(h uintptr, n uint32, list, options unsafe.Pointer, nheader
 		case name == nil:
 			return clInvalidValue
 		}
-		included, as = append(included, header.native(header.devices[0])), append(as, text(name))
+		included, as = append(included, header.native(header.on[0].d)), append(as, text(name))
 	}
-	opts := text(options)
-	parts, st := p.begin(on, opts)
-	if st != clSuccess {
-		return st
-	}
-	return p.perform(notify, user, func() int32 {
-		st := p.finish(on, C.CL_PROGRAM_BINARY_TYPE_COMPILED_OBJECT, p.each(parts, on, func(native *opencl.NativeProgram, on []*opencl.Device) error {
-			return native.Compile(opencl.BuildCall{On: on, Options: opts}, included, as)
-		}))
-		if st == int32(C.CL_BUILD_PROGRAM_FAILURE) {
-			st = clCompileProgramFailure
-		}
-		return st
+	st = p.build(on, C.CL_PROGRAM_BINARY_TYPE_COMPILED_OBJECT, options, notify, user, func(native *opencl.NativeProgram, call opencl.BuildCall) error {
+		return native.Compile(call, included, as)
 	})
+	if st == int32(C.CL_BUILD_PROGRAM_FAILURE) {
+		st = clCompileProgramFailure
+	}
+	return st
 }
 
 //export gwLinkProgram
@@ -279,20 +285,20 @@ func gwLinkProgram(ch uintptr, n uint32, list, options unsafe.Pointer, ninputs u
 	if st != clSuccess {
 		return 0, st
 	}
-	p := &program{c: c, devices: on, origin: ofLink}
-	if _, st := newProgram(p, nil, make(natives, len(on))); st != clSuccess {
+	p := newProgram(c, on, ofLink, nil)
+	if _, st := p.add(); st != clSuccess {
 		return 0, st
 	}
-	return p.link(with, parts, text(options), notify, user)
+	return p.link(p.which(func(d *device) bool { return slices.Contains(with, d) }), parts, text(options), notify, user)
 }
 
 // link links parts into p, for the devices for which they were compiled. A
 // program that could not begin to be linked is none.
-func (p *program) link(with []*device, parts []*program, options string, notify, user unsafe.Pointer) (uintptr, int32) {
-	inputs := make([]natives, len(with))
-	for i, d := range with {
+func (p *program) link(with []*target, parts []*program, options string, notify, user unsafe.Pointer) (uintptr, int32) {
+	inputs := make(map[*target][]*opencl.NativeProgram)
+	for _, t := range with {
 		for _, part := range parts {
-			inputs[i] = append(inputs[i], part.native(d))
+			inputs[t] = append(inputs[t], part.native(t.d))
 		}
 	}
 	for _, part := range parts {
@@ -304,11 +310,11 @@ func (p *program) link(with []*device, parts []*program, options string, notify,
 	}
 	p.begin(with, options) // a new program: it can
 	st := p.perform(notify, user, func() int32 {
-		errs := p.linkEach(with, inputs, options)
+		p.linkEach(with, inputs, options)
 		for _, part := range parts {
 			release(part.self)
 		}
-		return p.finish(with, typ, errs)
+		return p.finish(with, typ)
 	})
 	if st == clSuccess || st == clLinkProgramFailure {
 		return p.self, st
@@ -328,30 +334,25 @@ func unique(on []*device) (list []*device) {
 }
 
 // linkEach links what devices have, once for all that have the same.
-func (p *program) linkEach(with []*device, inputs []natives, options string) []error {
-	errs := make([]error, len(with))
-	for i := range with {
-		same := func(k int) bool { return slices.Equal(inputs[k], inputs[i]) }
-		if slices.ContainsFunc(indices(i), same) {
-			continue // with an earlier one
-		}
-		var on []*device
-		for k := range with {
-			if same(k) {
-				on = append(on, with[k])
+func (p *program) linkEach(left []*target, inputs map[*target][]*opencl.NativeProgram, options string) {
+	for len(left) > 0 {
+		var on, later []*target
+		for _, t := range left {
+			if slices.Equal(inputs[t], inputs[left[0]]) {
+				on = append(on, t)
+			} else {
+				later = append(later, t)
 			}
 		}
-		native, err := opencl.Link(opencl.BuildCall{On: p.c.opencls(on), Options: options}, inputs[i])
+		native, err := opencl.Link(opencl.BuildCall{On: p.opencls(on), Options: options}, inputs[left[0]])
 		p.mu.Lock()
-		p.all = append(p.all, native)
-		for k, d := range with {
-			if same(k) {
-				p.by[slices.Index(p.devices, d)], errs[k] = native, err
-			}
+		p.builtIn(on, native)
+		for _, t := range on {
+			t.err = err
 		}
 		p.mu.Unlock()
+		left = later
 	}
-	return errs
 }
 
 // linkable lists the devices for which all parts were compiled. Those for which
@@ -385,17 +386,17 @@ func linkable(on []*device, parts []*program) ([]*device, int32) {
 
 // compiled is the state of a device's build, and what there is for it.
 func (p *program) compiled(d *device) (st int32, typ uint32) {
-	i := p.of(d)
-	if i < 0 {
+	t := p.of(d)
+	if t == nil {
 		return buildNone, C.CL_PROGRAM_BINARY_TYPE_NONE
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s := p.states[i]
-	if s.status == buildNone && p.origin == ofBinary {
-		if b, err := p.by[i].BuildInfo(p.c.opencl(d), C.CL_PROGRAM_BINARY_TYPE); err == nil && len(b) == 4 {
-			s.typ = *(*uint32)(unsafe.Pointer(&b[0]))
+	st, typ = t.state.status, t.state.typ
+	if st == buildNone && p.origin == ofBinary {
+		if b, err := t.native.BuildInfo(p.c.opencl(d), C.CL_PROGRAM_BINARY_TYPE); err == nil && len(b) == 4 {
+			typ = binary.NativeEndian.Uint32(b)
 		}
 	}
-	return s.status, s.typ
+	return st, typ
 }

@@ -19,7 +19,7 @@ import (
 // config is what the environment asks for.
 type config struct {
 	library string // of the driver that compiles and runs kernels
-	devices []wanted
+	devices []devicefile.Device
 	count   int      // of devices; 0 is the default. Where there is no list
 	chosen  []string // of the devices that there would be, these in this order; nil is all
 	links   []devicefile.Link
@@ -29,14 +29,6 @@ type config struct {
 	record  string
 	// leadExit: other libraries' calls to __cxa_atexit are led through ours (internal/exit).
 	leadExit bool
-}
-
-// wanted is a device that a file asks for.
-type wanted struct {
-	name   string
-	memory uint64 // bytes; 0 is the real device's
-	real   string // index or part of the name of the real device; empty is the next
-	typ    uint64
 }
 
 // deviceTypes are the names of OpenCL's device types.
@@ -57,23 +49,15 @@ func readConfig(env func(string) string) (config, error) {
 		return c, fmt.Errorf("GODWIT_DEVICES=%s: %w", text, err)
 	}
 	c.count, c.chosen = w.Count, w.List
-	if w.File != "" {
-		return c, c.readFile(w.File)
+	if w.File == "" {
+		return c, nil
 	}
-	return c, nil
-}
-
-// readFile takes devices and links from a file.
-func (c *config) readFile(path string) error {
-	f, err := devicefile.Read(context.Background(), path) // a regular file, which does not wait
+	f, err := devicefile.Read(context.Background(), w.File) // a regular file, which does not wait
 	if err != nil {
-		return fmt.Errorf("GODWIT_DEVICES, a file of devices: %w", err)
+		return c, fmt.Errorf("GODWIT_DEVICES, a file of devices: %w", err)
 	}
-	for _, d := range f.Devices {
-		c.devices = append(c.devices, wanted{name: d.Name, memory: d.Memory, real: d.Real, typ: deviceTypes[d.Type]})
-	}
-	c.links = f.Links
-	return nil
+	c.devices, c.links = f.Devices, f.Links
+	return c, nil
 }
 
 // vendorFiles is where drivers say which library they are.

@@ -17,6 +17,7 @@ import (
 
 	"godwit/devices"
 	"godwit/devices/opencl"
+	"godwit/internal/icd/devicefile"
 )
 
 // cl_device_type.
@@ -95,15 +96,15 @@ func (p *platform) describe(found []opencl.Found) (all []*device, err error) {
 				n = 2
 			}
 		}
-		list = make([]wanted, n)
+		list = make([]devicefile.Device, n)
 	}
 	numbers := make(map[uint64]int)
 	for i, w := range list {
-		f, err := choose(found, w.real, i)
+		f, err := choose(found, w.Real, i)
 		if err != nil {
 			return nil, err
 		}
-		d := &device{p: p, name: w.name, found: f, memory: w.memory, typ: cmp.Or(w.typ, p.config.typ, typeBits(f.Info.Type))}
+		d := &device{p: p, name: w.Name, found: f, memory: w.Memory, typ: cmp.Or(deviceTypes[w.Type], p.config.typ, typeBits(f.Info.Type))}
 		d.name = cmp.Or(d.name, typeName(d.typ)+strconv.Itoa(numbers[d.typ]))
 		numbers[d.typ]++
 		all = append(all, d)

@@ -14,6 +14,7 @@ import (
 
 	"godwit/devices"
 	"godwit/devices/opencl"
+	"godwit/internal/icd/devicefile"
 )
 
 func TestConfigurationIsReadFromTheEnvironment(t *testing.T) {
@@ -34,7 +35,7 @@ func TestConfigurationIsReadFromTheEnvironment(t *testing.T) {
 
 	c, err = read(write("devices:\n- {name: a, count: 2, memory: 64 MiB, type: cpu, device: 0}\n- {name: b}\nlinks:\n- {between: [a0, b], way: direct, latency: 5 us, bandwidth: 2 GB/s}\n"))
 	require.NoError(t, err)
-	require.Equal(t, []wanted{{name: "a0", memory: 64 << 20, real: "0", typ: typeCPU}, {name: "a1", memory: 64 << 20, real: "0", typ: typeCPU}, {name: "b"}}, c.devices)
+	require.Equal(t, []devicefile.Device{{Name: "a0", Memory: 64 << 20, Real: "0", Type: "cpu"}, {Name: "a1", Memory: 64 << 20, Real: "0", Type: "cpu"}, {Name: "b"}}, c.devices)
 	require.Len(t, c.links, 2)
 	require.Equal(t, "b", c.links[1].From)
 	require.EqualValues(t, 2e9, c.links[0].Link.Direct.Bandwidth)
@@ -82,7 +83,7 @@ func TestTheLanguageIsTheRealDevicesAndTheRuntimeOurs(t *testing.T) {
 }
 
 func TestAListChoosesAndOrdersDevices(t *testing.T) {
-	p := &platform{config: config{devices: []wanted{{}, {typ: typeGPU}, {name: "big", real: "1"}, {typ: typeGPU}}}}
+	p := &platform{config: config{devices: []devicefile.Device{{}, {Type: "gpu"}, {Name: "big", Real: "1"}, {Type: "gpu"}}}}
 	found := []opencl.Found{{Info: devices.Info{Name: "Small One", Type: devices.CPU}}, {Info: devices.Info{Name: "Large One", Type: devices.CPU}, Index: 1}}
 	all, err := p.describe(found)
 	require.NoError(t, err)

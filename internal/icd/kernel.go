@@ -250,7 +250,7 @@ func (k *kernel) associated(dh uintptr) *kernelOn {
 	}
 	var only *kernelOn
 	for _, on := range k.on {
-		if on == nil || !slices.Contains(k.p.devices, on.d) {
+		if on == nil || k.p.target(on.d.self) == nil {
 			continue
 		}
 		if only != nil {

@@ -38,21 +38,27 @@ const (
 // attached, and forgets the old executable; the compiler, without locks, perhaps
 // on a goroutine; finish, which makes modules of what succeeded.
 type program struct {
-	self    uintptr    // immutable
-	c       *clContext // immutable
-	devices []*device  // immutable: that the program is for
-	origin  origin     // immutable
-	source  []byte     // immutable: or intermediate language
-	code    [][]byte   // immutable: binaries, by device
+	self   uintptr    // immutable
+	c      *clContext // immutable
+	on     []*target  // immutable: the devices that the program is for
+	origin origin     // immutable
+	source []byte     // immutable: or intermediate language
 
 	mu      sync.Mutex
-	all     natives          // protected by mu: as they were made; closed with the program
-	by      natives          // protected by mu: by device, what it is built in; nil until linking has ended, and where that made none
-	busy    chan struct{}    // protected by mu: closed when the build that goes on has ended; nil where none does
-	kernels atomic.Int32     // attached; more are under mu only
-	run     *runtime.Program // protected by mu; nil where nothing is executable
-	modules []devices.Module // protected by mu: those of run, by the context's devices; nil where it is not built
-	states  []buildState     // protected by mu: by device
+	all     []*opencl.NativeProgram // protected by mu: as they were made, perhaps nil; closed with the program
+	busy    chan struct{}           // protected by mu: closed when the build that goes on has ended; nil where none does
+	kernels atomic.Int32            // attached; more are under mu only
+	run     *runtime.Program        // protected by mu; nil where nothing is executable
+	modules []devices.Module        // protected by mu: those of run, by the context's devices; nil where it is not built
+}
+
+// target is a device that a program is for, and what there is for it.
+type target struct {
+	d      *device               // immutable
+	code   []byte                // immutable: its binary
+	native *opencl.NativeProgram // protected by program.mu: what it is built in; nil until linking has ended, and where that made none
+	state  buildState            // protected by program.mu
+	err    error                 // of the build that goes on, whose it is
 }
 
 // buildState is what became of a device's last build.
@@ -82,14 +88,17 @@ const (
 	buildFailed, buildInProgress       = C.CL_BUILD_ERROR, C.CL_BUILD_IN_PROGRESS
 )
 
-// newProgram makes the object; all natives are the program's from here on. by are
-// those by device.
-func newProgram(p *program, all, by natives) (uintptr, int32) {
-	p.all, p.by = all, by
-	p.states = make([]buildState, len(p.devices))
-	for i := range p.states {
-		p.states[i].status = buildNone
+// newProgram is a program for some devices, which has no handle yet.
+func newProgram(c *clContext, on []*device, origin origin, source []byte) *program {
+	p := &program{c: c, origin: origin, source: source}
+	for _, d := range on {
+		p.on = append(p.on, &target{d: d, state: buildState{status: buildNone}})
 	}
+	return p
+}
+
+// add gives a program its handle.
+func (p *program) add() (uintptr, int32) {
 	retain(p.c.self)
 	return programs.add(p, &p.self)
 }
@@ -100,20 +109,29 @@ func (p *program) destroy() {
 	if p.run != nil {
 		_ = p.run.Close() // it is open
 	}
-	p.all.close()
+	p.closeAll()
 	release(p.c.self)
 }
 
-// real is a device of a context as its driver has it.
+// closeAll closes what was made for a program that nobody uses.
+func (p *program) closeAll() {
+	for _, native := range p.all {
+		if native != nil {
+			_ = native.Close() // it is open
+		}
+	}
+}
+
+// opencl is a device of a context as its driver has it.
 func (c *clContext) opencl(d *device) *opencl.Device {
 	dev, _ := c.real(d).(*opencl.Device)
 	return dev
 }
 
-func (c *clContext) opencls(list []*device) []*opencl.Device {
-	out := make([]*opencl.Device, len(list))
-	for i, d := range list {
-		out[i] = c.opencl(d)
+func (p *program) opencls(on []*target) []*opencl.Device {
+	out := make([]*opencl.Device, len(on))
+	for i, t := range on {
+		out[i] = p.c.opencl(t.d)
 	}
 	return out
 }
@@ -142,16 +160,15 @@ func gwCreateProgramWithSource(ch uintptr, n uint32, strs, lengths unsafe.Pointe
 			source = append(source, unsafe.Slice((*byte)(s), length)...)
 		}
 	}
-	return (&program{c: c, devices: c.devices, origin: ofSource, source: source}).create()
+	return newProgram(c, c.devices, ofSource, source).create()
 }
 
 // create makes a program of source or intermediate language.
 func (p *program) create() (uintptr, int32) {
-	native, err := p.variant(p.devices)
-	if err != nil {
+	if err := p.variant(p.on); err != nil {
 		return 0, refusal(err)
 	}
-	return newProgram(p, natives{native}, slices.Repeat(natives{native}, len(p.devices)))
+	return p.add()
 }
 
 //export gwCreateProgramWithIL
@@ -165,8 +182,7 @@ func gwCreateProgramWithIL(ch uintptr, il unsafe.Pointer, length uint64) (uintpt
 	case il == nil || length == 0:
 		return 0, clInvalidValue
 	}
-	code := bytes.Clone(unsafe.Slice((*byte)(il), length))
-	return (&program{c: c, devices: c.devices, origin: ofIL, source: code}).create()
+	return newProgram(c, c.devices, ofIL, bytes.Clone(unsafe.Slice((*byte)(il), length))).create()
 }
 
 // takesIL reports whether some real device takes intermediate language.
@@ -213,12 +229,14 @@ func gwCreateProgramWithBinary(ch uintptr, n uint32, list, lengths, binaries, ea
 			return 0, clInvalidDevice
 		}
 	}
-	p := &program{c: c, devices: on, origin: ofBinary, code: code}
-	all, by, err := p.fromBinaries(statuses)
-	if err != nil {
+	p := newProgram(c, on, ofBinary, nil)
+	for i, t := range p.on {
+		t.code = code[i]
+	}
+	if err := p.fromBinaries(statuses); err != nil {
 		return 0, refusal(err)
 	}
-	return newProgram(p, all, by)
+	return p.add()
 }
 
 // chosen reads a list of the context's devices.

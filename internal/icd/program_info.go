@@ -6,7 +6,6 @@ package icd
 import "C"
 
 import (
-	"slices"
 	"strings"
 	"unsafe"
 
@@ -16,8 +15,8 @@ import (
 var programFacts = facts[program]{
 	C.CL_PROGRAM_REFERENCE_COUNT:            func(p *program) any { return refs(p.self) },
 	C.CL_PROGRAM_CONTEXT:                    func(p *program) any { return p.c.self },
-	C.CL_PROGRAM_NUM_DEVICES:                func(p *program) any { return uint32(len(p.devices)) },
-	C.CL_PROGRAM_DEVICES:                    func(p *program) any { return p.devices },
+	C.CL_PROGRAM_NUM_DEVICES:                func(p *program) any { return uint32(len(p.on)) },
+	C.CL_PROGRAM_DEVICES:                    func(p *program) any { return p.devices() },
 	C.CL_PROGRAM_SOURCE:                     func(p *program) any { return string(p.sourceOf(ofSource)) },
 	C.CL_PROGRAM_IL:                         func(p *program) any { return p.sourceOf(ofIL) },
 	C.CL_PROGRAM_NUM_KERNELS:                func(p *program) any { return p.names(func(n []string) any { return uint64(len(n)) }) },
@@ -32,6 +31,14 @@ func gwGetProgramInfo(h uintptr, what uint32, room uint64, value, sizeRet unsafe
 		return p.binaries(what == C.CL_PROGRAM_BINARIES, room, value, sizeRet)
 	}
 	return programs.info(h, programFacts, what, room, value, sizeRet)
+}
+
+// devices are those that the program is for.
+func (p *program) devices() (list []*device) {
+	for _, t := range p.on {
+		list = append(list, t.d)
+	}
+	return list
 }
 
 // sourceOf is what the program was made of, if that is source or intermediate language as asked.
@@ -55,17 +62,17 @@ func (p *program) names(about func([]string) any) any {
 // binaries answers what there is for each device: sizes, or the bytes, to where
 // the program wants them.
 func (p *program) binaries(content bool, room uint64, value, sizeRet unsafe.Pointer) int32 {
-	n := len(p.devices)
+	n := len(p.on)
 	if value != nil && room < uint64(8*n) {
 		return clInvalidValue
 	}
 	sizes := make([]uint64, n)
-	for i, d := range p.devices {
-		native := p.native(d)
+	for i, t := range p.on {
+		native := p.native(t.d)
 		if value == nil || native == nil {
 			continue
 		}
-		b, err := native.Binary(p.c.opencl(d))
+		b, err := native.Binary(p.c.opencl(t.d))
 		if err != nil {
 			return refusal(err)
 		}
@@ -92,14 +99,14 @@ func gwGetProgramBuildInfo(h, dh uintptr, what uint32, room uint64, value, sizeR
 	if p == nil {
 		return clInvalidProgram
 	}
-	d := p.device(dh)
-	if d == nil {
+	t := p.target(dh)
+	if t == nil {
 		return clInvalidDevice
 	}
 	p.mu.Lock()
-	s := p.states[slices.Index(p.devices, d)]
+	s := t.state
 	p.mu.Unlock()
-	return reply(p.buildInfo(d, s, what), room, value, sizeRet)
+	return reply(p.buildInfo(t.d, s, what), room, value, sizeRet)
 }
 
 // buildInfo is what there is to say of the build for a device, of which s is the state.
