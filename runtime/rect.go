@@ -59,11 +59,18 @@ func (b *Box) bound(what string, region [3]uint64) (bounded, error) {
 	first, ok1 := mulAdd(b.Origin[1], o.row, b.Origin[0])
 	first, ok2 := mulAdd(b.Origin[2], o.slice, first)
 	span, ok3 := devices.RectSpan(region, o.row, o.slice)
-	if !ok1 || !ok2 || !ok3 {
+	if !ok1 || !ok2 || !ok3 || first+span < span {
 		return bounded{}, fmt.Errorf("%s: region %v at %v: its offsets overflow 64 bits: %w", what, region, b.Origin, mem.ErrInvalidValue)
 	}
 	o.first, o.span = first, span
 	return o, nil
+}
+
+// Extent is how many bytes a region of host memory reaches to, from the first that is counted. It
+// fails as EnqueueReadRect does.
+func (b Box) Extent(region [3]uint64) (bytes uint64, err error) {
+	o, err := b.bound("host memory", region)
+	return o.first + o.span, err
 }
 
 // mulAdd is a*b + c; ok is false where that does not fit.

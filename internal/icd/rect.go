@@ -6,9 +6,7 @@ package icd
 import "C"
 
 import (
-	"cmp"
 	"context"
-	"math/bits"
 	"unsafe"
 
 	"godwit/runtime"
@@ -17,80 +15,47 @@ import (
 // triple reads a size_t[3].
 func triple(p unsafe.Pointer) [3]uint64 { return *(*[3]uint64)(p) }
 
-// extent is how many bytes from its start a box of host memory reaches; ok is
-// false where that is more than there are addresses. What else may be wrong with
-// the box the runtime finds.
-func extent(b runtime.Box, region [3]uint64) (n uint64, ok bool) {
-	b.Row = cmp.Or(b.Row, region[0])
-	b.Slice = cmp.Or(b.Slice, b.Row*region[1])
-	ok = true
-	add := func(count, pitch uint64) {
-		hi, lo := bits.Mul64(count, pitch)
-		sum, carry := bits.Add64(n, lo, 0)
-		n, ok = sum, ok && hi == 0 && carry == 0
-	}
-	add(b.Origin[0], 1)
-	add(b.Origin[1], b.Row)
-	add(b.Origin[2], b.Slice)
-	add(region[2]-1, b.Slice)
-	add(region[1]-1, b.Row)
-	add(region[0], 1)
-	return n, ok && n < 1<<62
+// box is a runtime.Box, as the program has it in memory; its origin may be missing.
+type box struct {
+	origin     unsafe.Pointer
+	row, slice uint64
 }
 
-// rectangle is what reads and writes of rectangles have in common.
-type rectangle struct {
-	at, host runtime.Box
-	region   [3]uint64
-	bytes    []byte
-}
-
-func (r *rectangle) read(bufferOrigin, hostOrigin, region unsafe.Pointer, bufferRow, bufferSlice, hostRow, hostSlice uint64, p unsafe.Pointer) bool {
-	if bufferOrigin == nil || hostOrigin == nil || region == nil || p == nil {
-		return false
-	}
-	r.region = triple(region)
-	r.at = runtime.Box{Origin: triple(bufferOrigin), Row: bufferRow, Slice: bufferSlice}
-	r.host = runtime.Box{Origin: triple(hostOrigin), Row: hostRow, Slice: hostSlice}
-	if r.region[0] == 0 || r.region[1] == 0 || r.region[2] == 0 {
-		return false
-	}
-	n, ok := extent(r.host, r.region)
-	if ok {
-		r.bytes = bytesAt(p, n)
-	}
-	return ok
+func (b *box) box() runtime.Box {
+	return runtime.Box{Origin: triple(b.origin), Row: b.row, Slice: b.slice}
 }
 
 //export gwEnqueueReadBufferRect
 func gwEnqueueReadBufferRect(qh, mh uintptr, blocking uint32, bufferOrigin, hostOrigin, region unsafe.Pointer, bufferRow, bufferSlice, hostRow, hostSlice uint64, p unsafe.Pointer, n uint32, list, out unsafe.Pointer) int32 {
-	var r rectangle
-	ok := r.read(bufferOrigin, hostOrigin, region, bufferRow, bufferSlice, hostRow, hostSlice, p)
-	return enqueueRect(qh, mh, false, blocking, &r, ok, n, list, out)
+	return enqueueRect(qh, mh, false, blocking, &box{bufferOrigin, bufferRow, bufferSlice}, &box{hostOrigin, hostRow, hostSlice}, region, p, n, list, out)
 }
 
 //export gwEnqueueWriteBufferRect
 func gwEnqueueWriteBufferRect(qh, mh uintptr, blocking uint32, bufferOrigin, hostOrigin, region unsafe.Pointer, bufferRow, bufferSlice, hostRow, hostSlice uint64, p unsafe.Pointer, n uint32, list, out unsafe.Pointer) int32 {
-	var r rectangle
-	ok := r.read(bufferOrigin, hostOrigin, region, bufferRow, bufferSlice, hostRow, hostSlice, p)
-	return enqueueRect(qh, mh, true, blocking, &r, ok, n, list, out)
+	return enqueueRect(qh, mh, true, blocking, &box{bufferOrigin, bufferRow, bufferSlice}, &box{hostOrigin, hostRow, hostSlice}, region, p, n, list, out)
 }
 
-// enqueueRect reads or writes a rectangle. What is wrong with the rectangle (ok)
-// comes after what is wrong with the handles.
-func enqueueRect(qh, mh uintptr, write bool, blocking uint32, r *rectangle, ok bool, n uint32, list, out unsafe.Pointer) int32 {
+// enqueueRect reads or writes a rectangle.
+func enqueueRect(qh, mh uintptr, write bool, blocking uint32, in, host *box, region, p unsafe.Pointer, n uint32, list, out unsafe.Pointer) int32 {
 	var w waits
 	q, m, wait, st := use(qh, mh, w[:0], n, list)
 	switch {
 	case st != clSuccess:
 		return st
-	case !ok:
+	case in.origin == nil || host.origin == nil || region == nil || p == nil:
 		return clInvalidValue
-	case write:
-		run, err := q.run.EnqueueWriteRect(context.Background(), m.run, r.at, r.bytes, r.host, r.region, wait...)
+	}
+	at, from, sides := in.box(), host.box(), triple(region)
+	size, err := from.Extent(sides)
+	if err != nil || size >= 1<<62 { // or it reaches beyond all addresses
+		complain(err)
+		return clInvalidValue
+	}
+	if write {
+		run, err := q.run.EnqueueWriteRect(context.Background(), m.run, at, bytesAt(p, size), from, sides, wait...)
 		return q.accepted(run, err, C.CL_COMMAND_WRITE_BUFFER_RECT, blocking != 0, out)
 	}
-	run, err := q.run.EnqueueReadRect(context.Background(), m.run, r.at, r.bytes, r.host, r.region, wait...)
+	run, err := q.run.EnqueueReadRect(context.Background(), m.run, at, bytesAt(p, size), from, sides, wait...)
 	return q.accepted(run, err, C.CL_COMMAND_READ_BUFFER_RECT, blocking != 0, out)
 }
 
@@ -108,8 +73,7 @@ func gwEnqueueCopyBufferRect(qh, sh, dh uintptr, srcOrigin, dstOrigin, region un
 	case srcOrigin == nil || dstOrigin == nil || region == nil:
 		return clInvalidValue
 	}
-	from := runtime.Box{Origin: triple(srcOrigin), Row: srcRow, Slice: srcSlice}
-	to := runtime.Box{Origin: triple(dstOrigin), Row: dstRow, Slice: dstSlice}
-	run, err := q.run.EnqueueCopyRect(context.Background(), src.run, dst.run, from, to, triple(region), wait...)
+	from, to := box{srcOrigin, srcRow, srcSlice}, box{dstOrigin, dstRow, dstSlice}
+	run, err := q.run.EnqueueCopyRect(context.Background(), src.run, dst.run, from.box(), to.box(), triple(region), wait...)
 	return q.accepted(run, err, C.CL_COMMAND_COPY_BUFFER_RECT, false, out)
 }
