@@ -104,7 +104,7 @@ func (p *platform) describe(found []opencl.Found) (all []*device, err error) {
 		if err != nil {
 			return nil, err
 		}
-		d := &device{p: p, name: w.Name, found: f, memory: w.Memory, typ: cmp.Or(deviceTypes[w.Type], p.config.typ, typeBits(f.Info.Type))}
+		d := &device{p: p, name: w.Name, found: f, memory: w.Memory, typ: cmp.Or(deviceTypes[w.Type], p.config.typ, deviceTypes[string(f.Info.Type)], typeCustom)}
 		d.name = cmp.Or(d.name, typeName(d.typ)+strconv.Itoa(numbers[d.typ]))
 		numbers[d.typ]++
 		all = append(all, d)
@@ -168,18 +168,6 @@ func choose(found []opencl.Found, want string, i int) (opencl.Found, error) {
 		}
 	}
 	return opencl.Found{}, fmt.Errorf("no real device %q", want)
-}
-
-func typeBits(t devices.Type) uint64 {
-	switch t {
-	case devices.CPU:
-		return typeCPU
-	case devices.GPU:
-		return typeGPU
-	case devices.Accelerator:
-		return typeAccelerator
-	}
-	return typeCustom
 }
 
 func typeName(bits uint64) string {

@@ -322,9 +322,9 @@ func TestSubDevicesHaveMemoriesOfTheirOwn(t *testing.T) {
 	}
 	release(m)
 	release(ctx)
-	before := live(kindDevice)
+	before := live(&devs)
 	for _, p := range parts {
 		require.True(t, release(p))
 	}
-	require.Eventually(t, func() bool { return live(kindDevice) <= before-2 }, 10e9, 1e6, "the context has let go of them")
+	require.Eventually(t, func() bool { return live(&devs) <= before-2 }, 10e9, 1e6, "the context has let go of them")
 }

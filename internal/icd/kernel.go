@@ -32,11 +32,16 @@ type kernel struct {
 
 	mu    sync.Mutex
 	args  []runtime.Arg // protected by mu
-	set   []bool        // protected by mu: which are set
-	unset int           // protected by mu: how many are not
-	large [][]byte      // protected by mu: values too long for a runtime.Arg
-	sizes []uint64      // protected by mu: of values that the real platform took last
+	state []argState    // protected by mu: of args
+	unset int           // protected by mu: how many are not set
 	svm   []runtime.Arg // protected by mu: clSetKernelExecInfo
+}
+
+// argState is what is known of an argument beside its value.
+type argState struct {
+	set   bool
+	large []byte // a value too long for a runtime.Arg
+	size  uint64 // of the value that the real platform took last
 }
 
 // kernelOn is a kernel on a device.
@@ -77,16 +82,15 @@ func (p *program) newKernel(name string) (*kernel, int32) {
 		}
 	}
 	n := len(k.info)
-	k.args, k.set, k.unset, k.large, k.sizes = make([]runtime.Arg, n), make([]bool, n), n, make([][]byte, n), make([]uint64, n)
+	k.args, k.state, k.unset = make([]runtime.Arg, n), make([]argState, n), n
 	return k, clSuccess
 }
 
 // attach gives a kernel its handle. p.mu is held.
-func (p *program) attach(k *kernel) int32 {
+func (p *program) attach(k *kernel) (uintptr, int32) {
 	retain(p.self)
 	p.kernels.Add(1)
-	_, st := kernels.add(k, &k.self)
-	return st
+	return kernels.add(k, &k.self)
 }
 
 // destroy implements destroyer. Launches go on.
@@ -109,13 +113,10 @@ func gwCreateKernel(h uintptr, name unsafe.Pointer) (uintptr, int32) {
 	}
 	defer p.mu.Unlock()
 	k, st := p.newKernel(text(name))
-	if st == clSuccess {
-		st = p.attach(k)
-	}
 	if st != clSuccess {
 		return 0, st
 	}
-	return k.self, clSuccess
+	return p.attach(k)
 }
 
 //export gwCreateKernelsInProgram
@@ -141,10 +142,11 @@ func gwCreateKernelsInProgram(h uintptr, room uint32, list, num unsafe.Pointer) 
 			}
 		}
 		for i, k := range made {
-			if st := p.attach(k); st != clSuccess {
+			h, st := p.attach(k)
+			if st != clSuccess {
 				return st
 			}
-			unsafe.Slice((*uintptr)(list), len(names))[i] = k.self
+			unsafe.Slice((*uintptr)(list), len(names))[i] = h
 		}
 	}
 	if num != nil {
@@ -161,22 +163,17 @@ func gwCloneKernel(h uintptr) (uintptr, int32) {
 	}
 	old.mu.Lock()
 	k := &kernel{p: old.p, name: old.name, run: old.run, on: old.on, info: old.info, any: old.any,
-		args: slices.Clone(old.args), set: slices.Clone(old.set), unset: old.unset,
-		large: make([][]byte, len(old.large)), sizes: slices.Clone(old.sizes), svm: slices.Clone(old.svm)}
-	for i, v := range old.large {
-		if len(v) > 0 {
-			k.large[i] = bytes.Clone(v)
-			k.args[i] = runtime.Bytes(k.large[i])
+		args: slices.Clone(old.args), state: slices.Clone(old.state), unset: old.unset, svm: slices.Clone(old.svm)}
+	for i := range k.state {
+		v := &k.state[i].large
+		if *v = bytes.Clone(*v); len(*v) > 0 {
+			k.args[i] = runtime.Bytes(*v)
 		}
 	}
 	old.mu.Unlock()
 	k.p.mu.Lock()
-	st := k.p.attach(k)
-	k.p.mu.Unlock()
-	if st != clSuccess {
-		return 0, st
-	}
-	return k.self, clSuccess
+	defer k.p.mu.Unlock()
+	return k.p.attach(k)
 }
 
 // find is the kernel on a device; nil where the program was not built for it.

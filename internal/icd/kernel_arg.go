@@ -48,9 +48,11 @@ func gwSetKernelArg(h uintptr, i uint32, size uint64, value unsafe.Pointer) int3
 
 // keep makes a the argument. mu is held.
 func (k *kernel) keep(i int, a runtime.Arg) int32 {
-	k.args[i], k.large[i] = a, k.large[i][:0]
-	if !k.set[i] {
-		k.set[i] = true
+	k.args[i] = a
+	s := &k.state[i]
+	s.large = s.large[:0]
+	if !s.set {
+		s.set = true
 		k.unset--
 	}
 	return clSuccess
@@ -94,11 +96,11 @@ func (k *kernel) setValue(i int, size uint64, value unsafe.Pointer) int32 {
 		return k.keepValue(i, four[:want])
 	case size == 0 || want != 0 && want != size:
 		return clInvalidArgSize
-	case want == 0 && k.sizes[i] != size: // a struct: only the real platform knows
+	case want == 0 && k.state[i].size != size: // a struct: only the real platform knows
 		if err := k.any.CheckArg(i, size, unsafe.Slice((*byte)(value), size)); err != nil {
 			return refusal(err)
 		}
-		k.sizes[i] = size
+		k.state[i].size = size
 	}
 	return k.keepValue(i, unsafe.Slice((*byte)(value), size))
 }
@@ -108,9 +110,9 @@ func (k *kernel) keepValue(i int, b []byte) int32 {
 	if len(b) <= inline {
 		return k.keep(i, runtime.Bytes(b))
 	}
-	b = append(k.large[i][:0], b...)
+	b = append(k.state[i].large[:0], b...)
 	st := k.keep(i, runtime.Bytes(b))
-	k.large[i] = b
+	k.state[i].large = b
 	return st
 }
 
@@ -135,7 +137,7 @@ func (k *kernel) setUnknown(i int, size uint64, value unsafe.Pointer) int32 {
 	if value != nil {
 		b = unsafe.Slice((*byte)(value), size)
 	}
-	if k.sizes[i] != size || value == nil {
+	if k.state[i].size != size || value == nil {
 		if err := k.any.CheckArg(i, size, b); err != nil {
 			return refusal(err)
 		}
@@ -143,7 +145,7 @@ func (k *kernel) setUnknown(i int, size uint64, value unsafe.Pointer) int32 {
 	if value == nil {
 		return k.keep(i, runtime.Local(size))
 	}
-	k.sizes[i] = size
+	k.state[i].size = size
 	return k.keepValue(i, b)
 }
 
@@ -156,7 +158,7 @@ func (k *kernel) localMem(on *kernelOn) (uint64, error) {
 	sizes, unset := make([]uint64, len(k.args)), uint64(0)
 	for i := range k.args {
 		switch {
-		case k.set[i]:
+		case k.state[i].set:
 			sizes[i] = k.args[i].LocalSize()
 		case k.info[i].Kind == devices.ArgLocal:
 			sizes[i] = 1

@@ -68,6 +68,20 @@ func (l *lab) made(h uintptr, st int32) uintptr {
 	return h
 }
 
+// live counts the objects of a kind.
+func live[T any](t *table[T]) (n int) {
+	for i := range t.pages {
+		if page := t.pages[i].Load(); page != nil {
+			for k := range page {
+				if page[k].Load() != nil {
+					n++
+				}
+			}
+		}
+	}
+	return n
+}
+
 // refused expects that nothing is created, with a status.
 func refused(h uintptr, st int32) int32 {
 	if h != 0 {

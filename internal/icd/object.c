@@ -11,7 +11,6 @@ static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER; // of all that follows
 static uint32_t used;                                  // slots ever taken
 static uint32_t head, tail;                            // free list, oldest first: index + 1
 static uint32_t freed;                                 // its length
-static int64_t live[GW_KINDS];
 
 // Slots rest for so many frees before they serve again, so that a handle which
 // a program goes on using after its release is told from a live one.
@@ -32,7 +31,7 @@ int gw_arena_open(void)
 	return gw_arena != NULL;
 }
 
-gw_object *gw_take(uint32_t kind)
+gw_object *gw_take(void)
 {
 	gw_object *o = NULL;
 	pthread_mutex_lock(&mu);
@@ -43,8 +42,6 @@ gw_object *gw_take(uint32_t kind)
 	} else if (used < GW_SLOTS) {
 		o = at(used++);
 	}
-	if (o)
-		live[kind]++;
 	pthread_mutex_unlock(&mu);
 	if (!o)
 		return NULL;
@@ -57,7 +54,6 @@ gw_object *gw_take(uint32_t kind)
 void gw_free(gw_object *o)
 {
 	pthread_mutex_lock(&mu);
-	live[o->kind]--;
 	__atomic_store_n(&o->kind, GW_NONE, __ATOMIC_RELEASE);
 	uint32_t i = (uint32_t)(o - at(0)) + 1;
 	if (freed++ == 0)
@@ -66,12 +62,4 @@ void gw_free(gw_object *o)
 		at(tail - 1)->next = i;
 	tail = i;
 	pthread_mutex_unlock(&mu);
-}
-
-int64_t gw_live(uint32_t kind)
-{
-	pthread_mutex_lock(&mu);
-	int64_t n = live[kind];
-	pthread_mutex_unlock(&mu);
-	return n;
 }

@@ -23,15 +23,6 @@ import (
 // destroy -> free: the slot rests (object.c), its handle is invalid.
 
 const (
-	kindPlatform = C.GW_PLATFORM
-	kindDevice   = C.GW_DEVICE
-	kindContext  = C.GW_CONTEXT
-	kindQueue    = C.GW_QUEUE
-	kindMem      = C.GW_MEM
-	kindProgram  = C.GW_PROGRAM
-	kindKernel   = C.GW_KERNEL
-	kindEvent    = C.GW_EVENT
-
 	slotSize = C.sizeof_gw_object
 	pageSize = 1024 // slots
 )
@@ -80,7 +71,7 @@ type table[T any] struct {
 // anybody can look it up. info is what C answers by itself. Where there is no room
 // v is destroyed.
 func (t *table[T]) add(v *T, self *uintptr, info ...uint64) (uintptr, int32) {
-	o := C.gw_take(C.uint32_t(t.kind))
+	o := C.gw_take()
 	if o == nil {
 		any(v).(destroyer).destroy()
 		return 0, clOutOfHostMemory
@@ -132,14 +123,14 @@ func (t *table[T]) take(h uintptr) destroyer {
 }
 
 var (
-	platforms = table[platform]{kind: kindPlatform, invalid: clInvalidPlatform}
-	devs      = table[device]{kind: kindDevice, invalid: clInvalidDevice}
-	contexts  = table[clContext]{kind: kindContext, invalid: clInvalidContext}
-	queues    = table[queue]{kind: kindQueue, invalid: clInvalidCommandQueue}
-	mems      = table[memObject]{kind: kindMem, invalid: clInvalidMemObject}
-	programs  = table[program]{kind: kindProgram, invalid: clInvalidProgram}
-	kernels   = table[kernel]{kind: kindKernel, invalid: clInvalidKernel}
-	events    = table[event]{kind: kindEvent, invalid: clInvalidEvent}
+	platforms = table[platform]{kind: C.GW_PLATFORM, invalid: clInvalidPlatform}
+	devs      = table[device]{kind: C.GW_DEVICE, invalid: clInvalidDevice}
+	contexts  = table[clContext]{kind: C.GW_CONTEXT, invalid: clInvalidContext}
+	queues    = table[queue]{kind: C.GW_QUEUE, invalid: clInvalidCommandQueue}
+	mems      = table[memObject]{kind: C.GW_MEM, invalid: clInvalidMemObject}
+	programs  = table[program]{kind: C.GW_PROGRAM, invalid: clInvalidProgram}
+	kernels   = table[kernel]{kind: C.GW_KERNEL, invalid: clInvalidKernel}
+	events    = table[event]{kind: C.GW_EVENT, invalid: clInvalidEvent}
 )
 
 // index is where in the arena the slot of an object is.
@@ -169,8 +160,8 @@ func release(h uintptr) bool {
 
 // takers are take of each kind's table. Platforms are not counted.
 var takers = [C.GW_KINDS]func(h uintptr) destroyer{
-	kindDevice: devs.take, kindContext: contexts.take, kindQueue: queues.take, kindMem: mems.take,
-	kindProgram: programs.take, kindKernel: kernels.take, kindEvent: events.take,
+	C.GW_DEVICE: devs.take, C.GW_CONTEXT: contexts.take, C.GW_QUEUE: queues.take, C.GW_MEM: mems.take,
+	C.GW_PROGRAM: programs.take, C.GW_KERNEL: kernels.take, C.GW_EVENT: events.take,
 }
 
 // gwLastRelease is what C calls for a release that looks like the last.
@@ -180,6 +171,3 @@ func gwLastRelease(h uintptr) bool { return release(h) }
 
 // refs is an object's reference count.
 func refs(h uintptr) uint32 { return uint32(atomic.LoadInt32((*int32)(&arena[index(h)].refs))) }
-
-// live counts the objects of a kind, for tests.
-func live(kind uint32) int { return int(C.gw_live(C.uint32_t(kind))) }

@@ -38,14 +38,11 @@ GW_HIDDEN extern char *gw_arena;
 
 // gw_arena_open takes the address space; 0 where there is none.
 GW_HIDDEN int gw_arena_open(void);
-// gw_take takes a slot for an object of a kind, with one reference; NULL where
-// there is no room. The kind is not set yet, so that no handle is valid before
-// Go has its object.
-GW_HIDDEN gw_object *gw_take(uint32_t kind);
+// gw_take takes a slot for an object, with one reference; NULL where there is no
+// room. Its kind is not set yet, so that no handle is valid before Go has its object.
+GW_HIDDEN gw_object *gw_take(void);
 // gw_free gives a slot back, whose handle is invalid from then on.
 GW_HIDDEN void gw_free(gw_object *o);
-// gw_live counts the slots in use of a kind.
-GW_HIDDEN int64_t gw_live(uint32_t kind);
 
 // gw_is says whether a handle is a live object of a kind. It reads nothing but
 // the arena, whatever the handle.

@@ -60,7 +60,7 @@ func TestObjectsKeepWhatTheyNeed(t *testing.T) {
 	if p == nil {
 		t.Skip("no OpenCL here")
 	}
-	before := [...]int{live(kindContext), live(kindQueue), live(kindMem), live(kindEvent)}
+	before := [...]int{live(&contexts), live(&queues), live(&mems), live(&events)}
 	d := p.devices[0].self
 	ctx, _ := gwCreateContext(nil, 1, at(&d), nil, nil)
 	q, _ := gwCreateCommandQueue(ctx, d, 0)
@@ -82,7 +82,7 @@ func TestObjectsKeepWhatTheyNeed(t *testing.T) {
 	require.Nil(t, queues.get(q))
 	require.True(t, release(gate))
 	require.Nil(t, contexts.get(ctx))
-	require.Equal(t, before, [...]int{live(kindContext), live(kindQueue), live(kindMem), live(kindEvent)})
+	require.Equal(t, before, [...]int{live(&contexts), live(&queues), live(&mems), live(&events)})
 }
 
 func TestReferencesAreCountedFromManyThreads(t *testing.T) {

@@ -98,7 +98,7 @@ func (l *lab) link(text, header string) uintptr {
 // However a program came to be, its kernels run on all devices, and the buffers
 // follow.
 func TestKernelsOfEveryKindOfProgramRunOnEveryDevice(t *testing.T) {
-	before := [2]int{live(kindProgram), live(kindKernel)}
+	before := [2]int{live(&programs), live(&kernels)}
 	t.Run("use", func(t *testing.T) {
 		l := newLab(t)
 		built := l.build(l.source(twoKernels))
@@ -117,7 +117,7 @@ func TestKernelsOfEveryKindOfProgramRunOnEveryDevice(t *testing.T) {
 			require.Equal(t, []int32{1 + 10*n, 2 + 20*n, 3 + 30*n, 4 + 40*n}, l.read(l.queues[0], a, 4), name)
 		}
 	})
-	require.Equal(t, before, [2]int{live(kindProgram), live(kindKernel)})
+	require.Equal(t, before, [2]int{live(&programs), live(&kernels)})
 }
 
 func TestProgramsAnswerQueries(t *testing.T) {
