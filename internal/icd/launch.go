@@ -7,6 +7,7 @@ import "C"
 
 import (
 	"context"
+	"slices"
 	"unsafe"
 
 	"godwit/runtime"
@@ -88,15 +89,7 @@ func enqueueKernel(qh, kh uintptr, s *space, command, n uint32, list, out unsafe
 
 // empty reports whether there is no work-item, which is no error since OpenCL 2.1.
 func (s *space) empty() bool {
-	if s.global == nil {
-		return true
-	}
-	for _, g := range s.global {
-		if g == 0 {
-			return true
-		}
-	}
-	return false
+	return s.global == nil || slices.Contains(s.global, 0)
 }
 
 // fit tests the work-group size against what the kernel was compiled for, and
@@ -113,28 +106,20 @@ func (s *space) fit(on *kernelOn) int32 {
 			}
 		}
 	}
-	items := uint64(1)
-	for _, l := range s.local {
+	items, tooWide := uint64(1), false
+	for i, l := range s.local {
 		if l == 0 {
 			return clInvalidWorkGroupSize
 		}
 		items *= l
+		if most := on.d.found.Info.MaxWorkItems[i]; most != 0 && l > most {
+			tooWide = true // one side alone is: the runtime refuses that with a status of its own
+		}
 	}
-	if on.most != 0 && items > on.most && !s.tooWide(on) {
+	if on.most != 0 && items > on.most && !tooWide {
 		return clInvalidWorkGroupSize
 	}
 	return clSuccess
-}
-
-// tooWide reports whether one side alone is more than the device takes, which the
-// runtime refuses with a status of its own.
-func (s *space) tooWide(on *kernelOn) bool {
-	for i, l := range s.local {
-		if m := on.d.found.Info.MaxWorkItems[i]; m != 0 && l > m {
-			return true
-		}
-	}
-	return false
 }
 
 // enqueueNothing waits as a launch does and does nothing.

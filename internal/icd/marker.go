@@ -12,6 +12,12 @@ import (
 	"godwit/runtime"
 )
 
+// marker is a command that has nothing to do: a marker with the command's name.
+func (q *queue) marker(command uint32, blocking bool, wait []runtime.Event, out unsafe.Pointer) int32 {
+	run, err := q.run.EnqueueMarker(context.Background(), wait...)
+	return q.accepted(run, err, command, blocking, out)
+}
+
 // enqueueMarker is all forms of markers and barriers.
 func enqueueMarker(qh uintptr, barrier bool, command, n uint32, list, out unsafe.Pointer) int32 {
 	q := queues.get(qh)
@@ -23,13 +29,10 @@ func enqueueMarker(qh uintptr, barrier bool, command, n uint32, list, out unsafe
 	if st != clSuccess {
 		return st
 	}
-	var run runtime.Event
-	var err error
-	if barrier { // by its name, as in transferNow
-		run, err = q.run.EnqueueBarrier(context.Background(), wait...)
-	} else {
-		run, err = q.run.EnqueueMarker(context.Background(), wait...)
+	if !barrier {
+		return q.marker(command, false, wait, out)
 	}
+	run, err := q.run.EnqueueBarrier(context.Background(), wait...)
 	return q.accepted(run, err, command, false, out)
 }
 

@@ -139,13 +139,10 @@ func gwEnqueueSVMMemFill(qh, p uintptr, pattern unsafe.Pointer, patternSize, siz
 	case p == 0 || pattern == nil || patternSize == 0 || patternSize > 128:
 		return clInvalidValue
 	}
-	var run runtime.Event
-	var err error
 	if size == 0 {
-		run, err = q.run.EnqueueMarker(context.Background(), wait...)
-	} else {
-		run, err = q.run.EnqueueSVMFill(context.Background(), runtime.Pointer(p), bytesAt(pattern, patternSize), size, wait...)
+		return q.marker(C.CL_COMMAND_SVM_MEMFILL, false, wait, out)
 	}
+	run, err := q.run.EnqueueSVMFill(context.Background(), runtime.Pointer(p), bytesAt(pattern, patternSize), size, wait...)
 	return q.accepted(run, err, C.CL_COMMAND_SVM_MEMFILL, false, out)
 }
 

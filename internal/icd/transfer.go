@@ -67,16 +67,18 @@ func enqueueTransfer(qh, mh uintptr, write bool, blocking uint32, off, size uint
 	if write {
 		command, may = C.CL_COMMAND_WRITE_BUFFER, runtime.Flags.HostWrites
 	}
-	if blocking != 0 && size > 0 && out == nil {
+	if size == 0 { // a marker has no buffer whose flags the runtime could ask
+		if err := may(runtime.Flags(m.flags)); err != nil {
+			return refusal(err)
+		}
+		return q.marker(command, blocking != 0, wait, out)
+	}
+	if blocking != 0 && out == nil {
 		return transferNow(q, m, write, off, bytesAt(p, size), wait)
 	}
 	var run runtime.Event
 	var err error
 	switch {
-	case size == 0: // a marker has no buffer whose flags the runtime could ask
-		if err = may(runtime.Flags(m.flags)); err == nil {
-			run, err = q.run.EnqueueMarker(context.Background(), wait...)
-		}
 	case write && blocking != 0:
 		run, err = q.run.BlockingWrite(context.Background(), m.run, off, bytesAt(p, size), wait...)
 	case write:
@@ -118,13 +120,10 @@ func gwEnqueueCopyBuffer(qh, sh, dh uintptr, srcOff, dstOff, size uint64, n uint
 	case !src.contains(srcOff, size) || !dst.contains(dstOff, size):
 		return clInvalidValue
 	}
-	var run runtime.Event
-	var err error
 	if size == 0 {
-		run, err = q.run.EnqueueMarker(context.Background(), wait...)
-	} else {
-		run, err = q.run.EnqueueCopyContent(context.Background(), src.run, dst.run, srcOff, dstOff, size, wait...)
+		return q.marker(C.CL_COMMAND_COPY_BUFFER, false, wait, out)
 	}
+	run, err := q.run.EnqueueCopyContent(context.Background(), src.run, dst.run, srcOff, dstOff, size, wait...)
 	return q.accepted(run, err, C.CL_COMMAND_COPY_BUFFER, false, out)
 }
 
@@ -139,13 +138,10 @@ func gwEnqueueFillBuffer(qh, mh uintptr, pattern unsafe.Pointer, patternSize, of
 		!m.contains(off, size), off%patternSize != 0, size%patternSize != 0:
 		return clInvalidValue
 	}
-	var run runtime.Event
-	var err error
 	if size == 0 {
-		run, err = q.run.EnqueueMarker(context.Background(), wait...)
-	} else {
-		run, err = q.run.EnqueueFill(context.Background(), m.run, bytesAt(pattern, patternSize), off, size, wait...)
+		return q.marker(C.CL_COMMAND_FILL_BUFFER, false, wait, out)
 	}
+	run, err := q.run.EnqueueFill(context.Background(), m.run, bytesAt(pattern, patternSize), off, size, wait...)
 	return q.accepted(run, err, C.CL_COMMAND_FILL_BUFFER, false, out)
 }
 

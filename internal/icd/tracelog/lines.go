@@ -68,10 +68,10 @@ func (c *sink) place(id mem.BufferID, r mem.Range) string {
 	if a == nil {
 		return fmt.Sprintf("%s of an unknown buffer", mem.FormatBytes(r.Size()))
 	}
-	if r.Start == 0 && r.End == a.size {
-		return fmt.Sprintf("%s (%s)", a.name, mem.FormatBytes(r.Size()))
+	if r.Start == 0 && r.End == a.Size {
+		return fmt.Sprintf("%s (%s)", a.Name, mem.FormatBytes(r.Size()))
 	}
-	return fmt.Sprintf("%s of %s at %d", mem.FormatBytes(r.Size()), a.name, r.Start)
+	return fmt.Sprintf("%s of %s at %d", mem.FormatBytes(r.Size()), a.Name, r.Start)
 }
 
 func way(s *trace.StepRecord) string {

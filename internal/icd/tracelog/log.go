@@ -89,10 +89,8 @@ var initial = writer{what: "the initial content"}
 
 // account is what is known of a buffer besides what the ledger has.
 type account struct {
-	name   string
-	size   uint64 // bytes
-	blocks map[mem.MemoryID]*blocks
-	moved  flow
+	BufferUse
+	blocks map[mem.MemoryID][]mem.Range // apart from one another
 }
 
 // sink is one context's. Its methods are called under that context's planner
@@ -116,7 +114,7 @@ type sink struct {
 type lateStep struct {
 	bytes   uint64 // planned
 	counted uint64 // of them: without those that ride along
-	link    LinkUse
+	link    *LinkUse
 	of      *account
 }
 
@@ -138,7 +136,7 @@ func (c *sink) Buffer(b *trace.BufferRecord) {
 		if a := c.buffers[b.Buffer]; a != nil {
 			l.sum.keep(a)
 			for m := range a.blocks {
-				c.unstored(a, m, mem.Range{End: a.size})
+				c.unstored(a, m, mem.Range{End: a.Size})
 			}
 			delete(c.buffers, b.Buffer)
 			c.ledger.Release(b.Buffer)
@@ -148,9 +146,9 @@ func (c *sink) Buffer(b *trace.BufferRecord) {
 		return
 	}
 	l.buffers++
-	a := &account{name: b.Name, size: b.Size}
-	if a.name == "" {
-		a.name = fmt.Sprintf("buffer %d", l.buffers)
+	a := &account{BufferUse: BufferUse{Name: b.Name, Size: b.Size}}
+	if a.Name == "" {
+		a.Name = fmt.Sprintf("buffer %d", l.buffers)
 	}
 	var by writer
 	if b.Version != 0 {
@@ -204,7 +202,7 @@ func (c *sink) step(s *trace.StepRecord, accepted bool) {
 		return
 	}
 	planned := s.Range.Size() - s.RideAlong
-	link := LinkUse{From: c.names[s.From], To: c.names[s.To], Way: s.Way.String()}
+	link := c.log.sum.link(c.names[s.From], c.names[s.To], s.Way.String())
 	c.log.sum.copied(link, planned, s.RideAlong, a)
 	if !accepted {
 		c.log.sum.Compulsory += planned

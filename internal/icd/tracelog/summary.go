@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"text/tabwriter"
 
@@ -67,25 +68,19 @@ type BufferUse struct {
 	BytesMoved uint64 `json:"bytes_moved"`
 }
 
-// flow counts copies.
-type flow struct{ copies, bytes uint64 }
-
 // shownBuffers is how many buffers a summary lists.
 const shownBuffers = 20
 
 // tally is a summary in the making.
 type tally struct {
 	Summary
-	links map[LinkUse]flow // keys have no counts
+	links []*LinkUse
 	live  map[*account]struct{}
 	gone  []BufferUse // of released buffers, those with the most bytes
 }
 
 func newTally() tally {
-	return tally{
-		Summary: Summary{Devices: []DeviceUse{}, Ops: make(map[string]int)},
-		links:   make(map[LinkUse]flow), live: make(map[*account]struct{}),
-	}
+	return tally{Summary: Summary{Devices: []DeviceUse{}, Ops: make(map[string]int)}, live: make(map[*account]struct{})}
 }
 
 // device makes sure that there is a row for a memory.
@@ -122,39 +117,46 @@ func (t *tally) command(r *trace.CommandRecord) {
 	}
 }
 
+// link finds the row of a way, or makes one.
+func (t *tally) link(from, to, way string) *LinkUse {
+	for _, l := range t.links {
+		if l.From == from && l.To == to && l.Way == way {
+			return l
+		}
+	}
+	l := &LinkUse{From: from, To: to, Way: way}
+	t.links = append(t.links, l)
+	return l
+}
+
 // copied counts a copy of a buffer.
-func (t *tally) copied(link LinkUse, bytes, along uint64, of *account) {
+func (t *tally) copied(link *LinkUse, bytes, along uint64, of *account) {
 	t.Copies++
 	t.BytesMoved += bytes
 	t.RideAlong += along
-	f := t.links[link]
-	t.links[link] = flow{f.copies + 1, f.bytes + bytes}
-	of.moved.copies++
-	of.moved.bytes += bytes
+	link.Copies++
+	link.Bytes += bytes
+	of.Copies++
+	of.BytesMoved += bytes
 }
 
 // less takes back what a late copy did not move, since it did not have to.
 func (t *tally) less(s lateStep, bytes uint64) {
 	t.BytesMoved -= bytes
 	t.Compulsory -= bytes
-	f := t.links[s.link]
-	t.links[s.link] = flow{f.copies, f.bytes - bytes}
-	s.of.moved.bytes -= bytes
+	s.link.Bytes -= bytes
+	s.of.BytesMoved -= bytes
 }
 
 // keep takes the counts of a buffer that is released.
 func (t *tally) keep(a *account) {
 	delete(t.live, a)
-	if a.moved.copies > 0 {
-		t.gone = append(t.gone, a.use())
+	if a.Copies > 0 {
+		t.gone = append(t.gone, a.BufferUse)
 	}
 	if len(t.gone) >= 8*shownBuffers {
 		t.gone = most(t.gone)
 	}
-}
-
-func (a *account) use() BufferUse {
-	return BufferUse{Name: a.name, Size: a.size, Copies: a.moved.copies, BytesMoved: a.moved.bytes}
 }
 
 // most sorts by bytes moved and drops all but the first.
@@ -177,32 +179,23 @@ func (l *Log) Summary() Summary {
 	}
 	l.short = nil
 	s.LowerBound = s.Compulsory + s.CapacityBound
-	if s.BytesMoved > s.Compulsory {
-		s.Capacity = s.BytesMoved - s.Compulsory
-	}
+	s.Capacity = s.BytesMoved - min(s.BytesMoved, s.Compulsory)
 	s.Contexts = l.contexts
 	s.Devices = slices.Clone(t.Devices)
-	s.Links, s.Buffers = []LinkUse{}, slices.Clone(t.gone)
-	for k, f := range t.links {
-		k.Copies, k.Bytes = f.copies, f.bytes
-		s.Links = append(s.Links, k)
+	s.Links, s.Buffers = []LinkUse{}, append([]BufferUse{}, t.gone...)
+	for _, l := range t.links {
+		s.Links = append(s.Links, *l)
 	}
 	slices.SortFunc(s.Links, func(x, y LinkUse) int {
 		return cmp.Or(cmp.Compare(y.Bytes, x.Bytes), cmp.Compare(x.From, y.From), cmp.Compare(x.To, y.To), cmp.Compare(x.Way, y.Way))
 	})
 	for a := range t.live {
-		if a.moved.copies > 0 {
-			s.Buffers = append(s.Buffers, a.use())
+		if a.Copies > 0 {
+			s.Buffers = append(s.Buffers, a.BufferUse)
 		}
 	}
 	s.Buffers = most(s.Buffers)
-	if s.Buffers == nil {
-		s.Buffers = []BufferUse{}
-	}
-	s.Ops = make(map[string]int, len(t.Ops))
-	for k, n := range t.Ops {
-		s.Ops[k] = n
-	}
+	s.Ops = maps.Clone(t.Ops)
 	return s
 }
 
