@@ -89,21 +89,13 @@ func createBuffer(ch uintptr, properties []uint64, flags, size uint64, host unsa
 // Where devices store the parts that commands reach, a buffer may be as large as the memory of all devices
 // together, and a command is refused that needs more at once than its device takes.
 func (c *clContext) tooLarge(size, flags uint64) bool {
-	return size > c.maxAlloc() && (c.run.CheckSize(size, runtime.Flags(flags)) != nil || size > c.globalMemory())
+	return size > c.globalMemory() || c.run.CheckSize(size, runtime.Flags(flags)) != nil
 }
 
 // globalMemory is how many bytes the devices have together.
 func (c *clContext) globalMemory() (n uint64) {
 	for _, d := range c.devices {
 		n += min(d.globalMemory(), math.MaxUint64-n)
-	}
-	return n
-}
-
-// maxAlloc is the size in bytes of the largest buffer that some device takes.
-func (c *clContext) maxAlloc() (n uint64) {
-	for _, d := range c.devices {
-		n = max(n, d.maxAlloc())
 	}
 	return n
 }
@@ -118,12 +110,6 @@ func gwCreateSubBuffer(h uintptr, flags uint64, typ uint32, info unsafe.Pointer)
 		return 0, clInvalidValue
 	}
 	region := *(*[2]uint64)(info) // origin, size
-	if region[1] == 0 {
-		return 0, clInvalidBufferSize
-	}
-	if !parent.contains(region[0], region[1]) {
-		return 0, clInvalidValue
-	}
 	run, err := parent.run.Sub(region[0], region[1], runtime.Flags(flags))
 	if err != nil {
 		return 0, refusal(err)

@@ -94,38 +94,20 @@ func TestWrongHandlesAndValuesAreAnsweredWithOpenCLsErrors(t *testing.T) {
 	require.Regexp(t, `(?m)^0 of [0-9]{3} calls answered wrongly\nOK$`, r.out)
 }
 
-// Who asked is told of the end of objects when they have ended, and in order; what is
-// kept by others lives.
-func TestObjectsEndWhenNothingUsesThem(t *testing.T) {
-	for _, n := range []int{1, 3} {
-		r := on(n).run(t, time.Minute, "", compile(t, "objects"), "Godwit")
-		require.True(t, r.ok(), "%v", r)
-		require.Regexp(t, `(?m)^OK$`, r.out)
-	}
-}
-
-func TestCommandsSayWhetherTheyRunAndWhenTheyDid(t *testing.T) {
-	for _, n := range []int{1, 2} {
-		r := on(n).run(t, time.Minute, "", compile(t, "states"), "Godwit")
-		require.True(t, r.ok(), "%v", r)
-		require.Regexp(t, `(?m)^OK$`, r.out)
-	}
-}
-
-func TestShortLaunchesAmongOthers(t *testing.T) {
-	prog := compile(t, "launches")
-	for _, n := range []int{1, 2} {
-		r := on(n).run(t, time.Minute, "", prog, "Godwit", strconv.Itoa(n))
-		require.True(t, r.ok(), "%v", r)
-		require.Regexp(t, `(?m)^OK$`, r.out)
-	}
-}
-
-func TestManyThreadsShareAContext(t *testing.T) {
-	for _, n := range []int{1, 3} {
-		r := on(n).run(t, time.Minute, "", compile(t, "threads"), "Godwit")
-		require.True(t, r.ok(), "%v", r)
-		require.Regexp(t, `(?m)^OK$`, r.out)
+// The programs check what they do by themselves, each on so many devices.
+func TestProgramsInCFindWhatOpenCLPromises(t *testing.T) {
+	for name, devices := range map[string][]int{
+		"objects":  {1, 3},          // who asked is told of the end of objects when they have ended, and in order; what is kept by others lives
+		"states":   {1, 2},          // commands say whether they run, and when they did
+		"launches": {1, 2},          // short launches among others
+		"threads":  {1, 3},          // many threads share a context
+		"sigstack": {1, 2, 1, 2, 1}, // signals find a stack whatever threads do to theirs
+	} {
+		for _, n := range devices {
+			r := on(n).run(t, time.Minute, "", compile(t, name), "Godwit", strconv.Itoa(n))
+			require.True(t, r.ok(), "%s on %d: %v", name, n, r)
+			require.Regexp(t, `(?m)^OK$`, r.out, "%s on %d", name, n)
+		}
 	}
 }
 
@@ -134,16 +116,6 @@ func TestAProgramKeepsItsSignalHandlers(t *testing.T) {
 		// An empty cache: LLVM, which has handlers too, compiles.
 		r := on(n, "POCL_CACHE_DIR="+t.TempDir()).run(t, time.Minute, "", compile(t, "signals"), "Godwit")
 		require.True(t, r.ok(), "%v", r)
-	}
-}
-
-func TestSignalsFindAStackWhateverThreadsDoToTheirs(t *testing.T) {
-	for _, n := range []int{1, 2} {
-		for range 3 {
-			r := on(n).run(t, time.Minute, "", compile(t, "sigstack"), "Godwit")
-			require.True(t, r.ok(), "%v", r)
-			require.Regexp(t, `(?m)^OK$`, r.out)
-		}
 	}
 }
 
