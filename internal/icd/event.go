@@ -124,7 +124,7 @@ func gwGetEventProfilingInfo(h uintptr, what uint32, room uint64, value, sizeRet
 		return clInvalidEvent
 	}
 	if e.q == nil || e.q.flags&C.CL_QUEUE_PROFILING_ENABLE == 0 {
-		return clProfilingInfoNotAvailable
+		return C.CL_PROFILING_INFO_NOT_AVAILABLE
 	}
 	t, err := e.run.DeviceTimes() // as the vendor tells them, and as clGetDeviceAndHostTimer has it
 	if err != nil {

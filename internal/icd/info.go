@@ -106,9 +106,6 @@ func listIDs(ids []uintptr, room uint32, list, num unsafe.Pointer) int32 {
 const (
 	clSuccess                         = int32(mem.Success)
 	clDeviceNotFound                  = int32(mem.DeviceNotFound)
-	clOutOfResources                  = int32(mem.OutOfResources)
-	clOutOfHostMemory                 = int32(mem.OutOfHostMemory)
-	clProfilingInfoNotAvailable       = int32(mem.ProfilingInfoNotAvailable)
 	clMemCopyOverlap                  = int32(mem.MemCopyOverlap)
 	clExecStatusErrorInWaitList       = int32(mem.ExecStatusErrorInWaitList)
 	clDevicePartitionFailed     int32 = -18
@@ -117,7 +114,6 @@ const (
 	clInvalidPlatform           int32 = -32
 	clInvalidDevice                   = int32(mem.InvalidDevice)
 	clInvalidContext                  = int32(mem.InvalidContext)
-	clInvalidQueueProperties          = int32(mem.InvalidQueueProperties)
 	clInvalidCommandQueue             = int32(mem.InvalidCommandQueue)
 	clInvalidHostPtr                  = int32(mem.InvalidHostPtr)
 	clInvalidMemObject                = int32(mem.InvalidMemObject)
@@ -126,7 +122,6 @@ const (
 	clInvalidOperation                = int32(mem.InvalidOperation)
 	clInvalidBufferSize               = int32(mem.InvalidBufferSize)
 	clInvalidProperty           int32 = -64
-	clPlatformNotFound          int32 = -1001
 )
 
 // status is an error's status.

@@ -74,7 +74,7 @@ func (t *table[T]) add(v *T, self *uintptr, info ...uint64) (uintptr, int32) {
 	o := C.gw_take()
 	if o == nil {
 		any(v).(destroyer).destroy()
-		return 0, clOutOfHostMemory
+		return 0, C.CL_OUT_OF_HOST_MEMORY
 	}
 	*self = uintptr(unsafe.Pointer(o))
 	i := index(*self)

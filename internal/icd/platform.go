@@ -84,7 +84,7 @@ func gwGetPlatformIDs(n uint32, list, num unsafe.Pointer) int32 {
 		if num != nil {
 			*(*uint32)(num) = 0
 		}
-		return clPlatformNotFound
+		return C.CL_PLATFORM_NOT_FOUND_KHR
 	}
 	return listIDs([]uintptr{p.self}, n, list, num)
 }

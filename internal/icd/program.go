@@ -71,9 +71,7 @@ type buildState struct {
 const (
 	clCompileProgramFailure      int32 = -15
 	clLinkProgramFailure         int32 = -17
-	clKernelArgInfoNotAvailable  int32 = -19
 	clInvalidSampler             int32 = -41
-	clInvalidBinary              int32 = -42
 	clInvalidProgram             int32 = -44
 	clInvalidProgramExecutable   int32 = -45
 	clInvalidKernel              int32 = -48

@@ -64,7 +64,7 @@ func createQueue(ch, dh uintptr, flags uint64, properties []uint64) (uintptr, in
 		flags&C.CL_QUEUE_ON_DEVICE != 0 && flags&C.CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE == 0:
 		return 0, clInvalidValue
 	case flags&C.CL_QUEUE_ON_DEVICE != 0:
-		return 0, clInvalidQueueProperties
+		return 0, C.CL_INVALID_QUEUE_PROPERTIES
 	}
 	q := &queue{c: c, d: d, flags: flags, properties: properties}
 	var err error
