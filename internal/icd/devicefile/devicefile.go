@@ -39,12 +39,12 @@ const (
 
 // contents are what a file says.
 type contents struct {
-	Devices []device
+	Devices []Device
 	Links   []Link
 }
 
-// device is a device that is asked for.
-type device struct {
+// Device is a device that is asked for.
+type Device struct {
 	Name   string // may be empty
 	Memory uint64 // bytes; 0 is the real device's
 	Real   string // index or part of the name of the real device; empty is the next
@@ -120,7 +120,7 @@ func (l *loader) device(n ast.Node) {
 	if m == nil {
 		return
 	}
-	w := device{Real: d.Device, Type: d.Type}
+	w := Device{Real: d.Device, Type: d.Type}
 	if len(d.Name) > maxName || len(d.Device) > maxName {
 		l.Wrong(n, false, "device: want a name of at most %d bytes", maxName)
 	}

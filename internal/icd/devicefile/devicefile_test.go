@@ -16,7 +16,7 @@ import (
 func TestAFileOfDevices(t *testing.T) {
 	f, err := Parse("f.yaml", []byte("\ufeffdevices:\n- {name: a, count: 2, memory: 64 MiB, type: cpu, device: 0}\n- {name: b}\nlinks:\n- {between: [a0, b], way: direct, latency: 5 us, bandwidth: 2 GB/s}\n- {from: host, to: b}\n"))
 	require.NoError(t, err)
-	require.Equal(t, []device{{Name: "a0", Memory: 64 << 20, Real: "0", Type: "cpu"}, {Name: "a1", Memory: 64 << 20, Real: "0", Type: "cpu"}, {Name: "b"}}, f.Devices)
+	require.Equal(t, []Device{{Name: "a0", Memory: 64 << 20, Real: "0", Type: "cpu"}, {Name: "a1", Memory: 64 << 20, Real: "0", Type: "cpu"}, {Name: "b"}}, f.Devices)
 	link := mem.Link{Direct: mem.Path{There: true, Latency: 5000, Bandwidth: 2e9}}
 	require.Equal(t, []Link{{"a0", "b", link}, {"b", "a0", link}, {"host", "b", mem.Link{Ring: mem.Path{There: true}}}}, f.Links)
 }
