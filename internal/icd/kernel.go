@@ -22,13 +22,13 @@ import (
 // kernel is a cl_kernel. Its arguments are kept as the runtime takes them, so a
 // launch hands over the list as it is.
 type kernel struct {
-	self uintptr             // immutable
-	p    *program            // immutable
-	name string              // immutable
-	run  *runtime.Kernel     // immutable
-	on   []*kernelOn         // immutable: by the context's devices; nil where it is not built
-	info []devices.ArgInfo   // immutable
-	any  *opencl.Kernel // immutable: of the first device that the program is built for
+	self uintptr           // immutable
+	p    *program          // immutable
+	name string            // immutable
+	run  *runtime.Kernel   // immutable
+	on   []*kernelOn       // immutable: by the context's devices; nil where it is not built
+	info []devices.ArgInfo // immutable
+	any  *opencl.Kernel    // immutable: of the first device that the program is built for
 
 	mu    sync.Mutex
 	args  []runtime.Arg // protected by mu
