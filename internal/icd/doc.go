@@ -40,9 +40,9 @@
 // destroy is called with the last reference and gives up, by release, what the
 // object retained of others. Retain and release entries are in table.c.
 //
-// Info queries end in answer, answerText, answerList (info.go); a function that
-// creates something in fail or made; an enqueue in queue.accepted, its wait list
-// comes from clContext.waitList.
+// Info queries are a table of facts for each kind of object (info.go); a function that
+// makes an object returns its handle and the status; an enqueue ends in queue.accepted,
+// its wait list comes from clContext.waitList.
 //
 // One file has one job: platform.go, device.go, context.go, queue.go, event.go,
 // buffer.go, transfer.go, map.go, svm.go; program*.go and kernel*.go.
