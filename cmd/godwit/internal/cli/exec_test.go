@@ -73,7 +73,7 @@ func TestExecTellsTheProgramByItsEnvironmentAndPassesItsExitCodeOn(t *testing.T)
 		{[]string{}, "which program?", 2},
 		{[]string{"--devices", "0", "--", "true"}, "1 to 1024", 2},
 		{[]string{"--devices", "1025", "--", "true"}, "1 to 1024", 2},
-		{[]string{"--devices", "/etc/passwd", "--", "true"}, "/etc/passwd: line 1: ", 2},
+		{[]string{"--devices", "/etc/passwd", "--", "true"}, "/etc/passwd:1: ", 2},
 		{[]string{"--devices", "/dev/zero", "--", "true"}, "not a regular file", 2},
 		{[]string{"--lib", "/etc/passwd", "--", "true"}, "is no shared library", 2},
 		{[]string{"--lib", bin, "--", "true"}, "is not Godwit's library", 2},
