@@ -150,7 +150,7 @@ func (h *host) enqueueUnlocks(r *record) error {
 	}
 	err := r.give(r.tag)
 	for _, x := range r.ends() {
-		if !x.point.IsZero() { // it was held: OpenCL knows of it only now
+		if !x.point.IsZero() && !x.hops { // it was held: OpenCL knows of it only now
 			x.submits()
 		}
 		if err != nil {

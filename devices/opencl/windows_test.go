@@ -129,6 +129,27 @@ func TestACopyOverALinkHasTimes(t *testing.T) {
 	require.Less(t, times.Started, times.Ended)
 }
 
+// The same where the hop was held until another driver's point ended.
+func TestAHeldCopyOverALinkHasTimes(t *testing.T) {
+	if inWindows(t) == nil {
+		return
+	}
+	devs, _ := windowed(t)
+	q := openQueue(t, devs[1], devices.QueueOptions{Name: "timed", Profiling: true})
+	const size = 1 << 20
+	a, b := alloc(t, devs[0], size), alloc(t, devs[1], size)
+	line := mem.NewTimeline("user", false, nil)
+	gate := line.Next()
+	p := run(t, q, hopOf(devs[0], devs[1], a, b, size), mem.Wait{Point: gate, Kind: mem.Data})
+	line.End(gate, nil)
+	require.NoError(t, q.Wait(t.Context(), p, devices.Park))
+	times, ok := q.Times(p, devices.DeviceClock)
+	require.True(t, ok)
+	require.LessOrEqual(t, times.Queued, times.Submitted)
+	require.LessOrEqual(t, times.Submitted, times.Started)
+	require.Less(t, times.Started, times.Ended)
+}
+
 // A device that is opened again and again beside one that stays open leaves nothing behind there: no windows, no cl
 // objects, and nothing that keeps it.
 func TestADeviceOpenedAgainLeavesNothingBehind(t *testing.T) {

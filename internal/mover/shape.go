@@ -115,10 +115,11 @@ func (x *ring) wants() (want, least uint64) {
 	return x.chunk * min(chunks, chainSlots), x.chunk
 }
 
-// fit makes the chunks of a batch smaller where its staging is less than it wanted.
+// fit makes the chunks of a batch smaller where its staging is less than it wanted: with one slot for
+// two chunks the second read, which is listed before the first write, would wait for that.
 func (x *ring) fit() {
-	got := x.staging[0].size
-	if x.form == inBatch && got < x.size && got < leastSlots*x.chunk {
+	got, chunks := x.staging[0].size, (x.size+x.chunk-1)/x.chunk
+	if x.form == inBatch && got < min(chunks, leastSlots)*x.chunk {
 		x.chunk = max(got/leastSlots&^(pageSize-1), pageSize)
 	}
 }

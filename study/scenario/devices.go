@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 
 	"godwit/devices"
@@ -56,6 +57,9 @@ func (r *runner) open(ctx context.Context) (err error) {
 	}
 	if r.stackErr != nil {
 		return r.stackErr
+	}
+	if slices.ContainsFunc(s.Devices, func(d deviceDecl) bool { return d.Driver == realDriver }) && r.model == nil {
+		_ = r.ctx.OpenLinks(ctx) // before the commands, which are all enqueued at once; where there are none, as without them
 	}
 	r.devs["host"], err = r.ctx.Device(mem.Host)
 	return err
