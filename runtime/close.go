@@ -184,7 +184,7 @@ func (c *Context) failUserEvents(cause error) {
 	}
 }
 
-// freeAll frees all storage and names the buffers that still had some owner.
+// freeAll frees all storage, ends what is still mapped, and names the buffers that still had some owner.
 // c.mu is held.
 func (c *Context) freeAll() error {
 	var errs []error
@@ -198,9 +198,13 @@ func (c *Context) freeAll() error {
 	for _, id := range ids {
 		if r := c.roots[id]; r != nil {
 			leaks = append(leaks, fmt.Sprintf("%s (%d bytes)", r.label(), r.size))
-			errs = append(errs, c.drop(r))
+			if errs = append(errs, c.endMaps(r, mem.Point{})); c.roots[id] != nil { // its maps were not all that it had
+				errs = append(errs, c.drop(r))
+			}
 		}
 	}
+	clear(c.svmRoots)
+	clear(c.svmSeen[:])
 	if len(leaks) > 0 {
 		slices.Sort(leaks)
 		errs = append(errs, fmt.Errorf("context %s: %d %w: %v", c.name, len(leaks), ErrLeak, leaks))

@@ -35,7 +35,23 @@ var _ devices.HostBacked = (*Device)(nil)
 type Host struct {
 	w *World
 	innerHost
-	res mem.Resource // as Device's
+	res *hostMemory // as Device's
+}
+
+// hostMemory is the host's memory. The machine's bound does not count what is adopted: that is the program's.
+type hostMemory struct {
+	mem.Resource // within the bound
+	host         innerHost
+	adopted      map[mem.Block]struct{}
+}
+
+// FreeAfter implements mem.Resource.
+func (m *hostMemory) FreeAfter(b mem.Block, after []mem.Point) error {
+	if _, ok := m.adopted[b]; ok {
+		delete(m.adopted, b)
+		return m.host.Memory().FreeAfter(b, after)
+	}
+	return m.Resource.FreeAfter(b, after)
 }
 
 var (
@@ -54,7 +70,7 @@ func (w *World) Host() devices.HostDevice { return w.host }
 // open makes the devices.
 func (w *World) open() error {
 	host := engine.NewHost(engine.HostOptions{Workers: 1, Pace: &pace{w, 0}, Sparse: w.opts.Stamps})
-	w.host = &Host{w, host, bounded(host.Memory(), w.machine.Info(0).GlobalMemory)}
+	w.host = &Host{w, host, &hostMemory{bounded(host.Memory(), w.machine.Info(0).GlobalMemory), host, make(map[mem.Block]struct{})}}
 	for m := 1; m < w.machine.Memories(); m++ {
 		var in inner
 		var err error
@@ -203,6 +219,15 @@ func (h *Host) Info() devices.Info {
 
 // Memory implements devices.Device.
 func (h *Host) Memory() mem.Resource { return h.res }
+
+// Adopt implements devices.HostDevice.
+func (h *Host) Adopt(bytes []byte, tag uint64) (mem.Block, error) {
+	b, err := h.innerHost.Adopt(bytes, tag)
+	if err == nil {
+		h.res.adopted[b] = struct{}{}
+	}
+	return b, err
+}
 
 // Link implements devices.Device: devices' queues copy to and from the host, not its own.
 func (h *Host) Link(_, _ devices.Device) mem.Link { return mem.Link{} }

@@ -242,3 +242,16 @@ func TestTheSeedChangesNoTimeWhereNothingIsShared(t *testing.T) {
 		require.Equal(t, first, took)
 	}
 }
+
+// Memory of the program's is no part of what a machine's host has: it was given back to a bound that had not given it.
+func TestAHostOfSoManyBytesUsesTheProgramsBesides(t *testing.T) {
+	h := open(t, &bench{devices: 1, rate: gig, memory: 1 << 20}, virtual.Options{})
+	own := make([]byte, 1<<20)
+	b, err := h.c.CreateBuffer(uint64(len(own)), runtime.UseHostPtr, own)
+	require.NoError(t, err)
+	require.NoError(t, b.Release())
+	p, err := h.c.SVMAlloc(4096, 0, 0)
+	require.NoError(t, err)
+	require.NoError(t, h.c.SVMFree(p))
+	require.NoError(t, h.c.Check())
+}
