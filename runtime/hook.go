@@ -38,7 +38,8 @@ type hooks struct {
 // HookPanic is what a call of a context panics with where the program's own
 // trace.CommandSink or eviction.Policy did. The event or buffer that the call was about to
 // return does not exist then. A command that was accepted is carried out all the same: the
-// caller's memory is in its use until the queue has finished.
+// caller's memory is in its use until the queue has finished, and what it mapped stays mapped until
+// its buffer is freed or the context closes.
 type HookPanic struct {
 	Value any    // what the hook panicked with
 	Stack []byte // of the hook, as debug.Stack has it
