@@ -250,6 +250,10 @@ func (p *Planner) within(spans []Span) (bool, error) {
 // wants notes which blocks are missing. It was seen that some are.
 func (p *Planner) wants(dst *Plan, accs []mem.Access, spans []Span) {
 	p.needed = p.needed[:0]
+	for _, w := range dst.Storage { // of counts
+		p.need(Span{w.Buffer, w.Memory, w.Range})
+	}
+	dst.Storage = dst.Storage[:0]
 	for i := range spans {
 		p.need(spans[i])
 	}
@@ -259,23 +263,38 @@ func (p *Planner) wants(dst *Plan, accs []mem.Access, spans []Span) {
 	for i := range p.needed {
 		n := &p.needed[i]
 		b := p.buffers[uint32(n.Buffer)]
-		if b.at(n.Memory).covers(n.Range) {
-			continue
+		b.needed = mem.MemorySet{}
+		switch {
+		case b.at(n.Memory).covers(n.Range):
+		case !b.byRange(n.Memory):
+			dst.Storage = append(dst.Storage, Want{Buffer: n.Buffer, Memory: n.Memory, Range: n.Range, Span: n.Range})
+		default:
+			p.want(dst, b, Want{Buffer: n.Buffer, Memory: n.Memory, Span: b.round(n.Memory, n.Range)}, !p.alone(i))
 		}
-		alone := true
-		for j := range p.needed {
-			o := &p.needed[j]
-			alone = alone && (i == j || o.Buffer != n.Buffer || o.Memory != n.Memory)
-		}
-		p.want(dst, b, Want{Buffer: n.Buffer, Memory: n.Memory, Span: b.round(n.Memory, n.Range)}, !alone)
 	}
 }
 
-// need adds to p.needed what has to lie in one block, less what lies in another of them.
+// alone reports whether no other of p.needed is of the buffer and the memory of number i.
+func (p *Planner) alone(i int) bool {
+	for j := range p.needed {
+		if i != j && p.needed[j].Buffer == p.needed[i].Buffer && p.needed[j].Memory == p.needed[i].Memory {
+			return false
+		}
+	}
+	return true
+}
+
+// need adds to p.needed what has to lie in one block, less what lies in another of them. There
+// may be thousands of buffers that are stored whole: those are not compared with each other.
 func (p *Planner) need(n Span) {
 	n.Memory = p.topo.Store(n.Memory)
 	if b := p.buffers[uint32(n.Buffer)]; !b.byRange(n.Memory) {
-		n.Range = b.round(n.Memory, n.Range)
+		if !b.needed.Has(n.Memory) {
+			b.needed = b.needed.With(n.Memory)
+			n.Range = b.round(n.Memory, n.Range)
+			p.needed = append(p.needed, n)
+		}
+		return
 	}
 	for i := 0; i < len(p.needed); i++ {
 		o := &p.needed[i]

@@ -550,7 +550,7 @@ func (p *Planner) planBacks(dst *Eviction) {
 
 // Evicted takes a victim out whose write-backs, if it needs any, have all been
 // committed: its memory holds nothing of the victim's range any more. The caller asks for
-// PointsIn before, and frees the block after them. No unmap that may yet be taken back
+// Points before, and frees the block after them. No unmap that may yet be taken back
 // counts on its bytes (keeps). A victim whose bytes would be valid nowhere is a bug in the
 // caller, and panics.
 func (p *Planner) Evicted(v *Victim) {

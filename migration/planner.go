@@ -122,6 +122,8 @@ type buffer struct {
 
 	leaving     uint64       // the Evict (Planner.evictions) which made it leave a memory
 	leavingFrom mem.MemoryID // that memory
+
+	needed mem.MemorySet // where all of it is in Planner.needed, which is being made
 }
 
 // content is what a byte is worth. Valid is empty where version is 0, and where

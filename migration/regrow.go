@@ -13,7 +13,7 @@ import (
 //  2. does what Leaves says, where the new block does not hold all that the old ones do:
 //     the rest leaves like a victim, but for its block;
 //  3. submits the copies of Regrow, from the old blocks into the new one;
-//  4. once all are accepted: asks for the points that use the old blocks (PointsIn), says
+//  4. once all are accepted: asks for the points that use the old blocks (Points), says
 //     so (Regrown), and frees the old blocks after these.
 //
 // Stopping before 4 is no error and needs no undoing: a copy that was accepted is a reader

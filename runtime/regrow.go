@@ -46,7 +46,7 @@ func (c *Context) fit(first int) {
 	}
 	for i := range wants {
 		w := &wants[i].Want
-		if !w.Range.Empty() && c.planner.Exchanges(w) && !c.planner.Leaves(&c.evicting.ev, w, evictRoom{c}) {
+		if c.planner.Exchanges(w) && !c.planner.Leaves(&c.evicting.ev, w, evictRoom{c}) {
 			c.planner.Keep(w)
 		}
 	}

@@ -34,7 +34,7 @@ func (c *Context) obtain(plan *migration.Plan) (again bool, err error) {
 	}
 	first, parts := len(s.wants), false
 	for _, w := range plan.Storage {
-		parts = parts || !w.Range.Empty()
+		parts = parts || w.Range.Size() != c.roots[w.Buffer].size
 		s.wants = append(s.wants, want{Want: w})
 	}
 	if parts {
