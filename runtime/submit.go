@@ -26,7 +26,7 @@ import (
 //  5. each copy submitted to a hidden queue and committed when accepted;
 //  6. the command submitted to its queue and committed when accepted.
 //
-// A failure up to 4 changes nothing. Copies accepted before a failure in 5 or 6
+// A failure up to 4 changes no content; blocks may have left for room. Copies accepted before a failure in 5 or 6
 // are good copies of what they copied and stay; new blocks into which none was
 // accepted are given back.
 //
