@@ -35,14 +35,14 @@ type Timeline struct {
 	above  []uint64         // protected by mu: bit i of word w is point base+64*w+i
 	base   uint64           // protected by mu: a multiple of 64, at most mark+1
 	failed failures         // protected by mu
-	heads  map[uint64]int32 // protected by mu: point -> its first waiter
+	tails  map[uint64]int32 // protected by mu: point -> its last waiter, whose next is the first
 	nodes  []waitNode       // protected by mu: number n is at n-1
 	free   int32            // protected by mu: the first free node
 }
 
 type waitNode struct {
 	w    Waiter
-	next int32 // number of a node, 0 at the end
+	next int32 // number of a node: of a point's waiters in a ring; of free ones 0 at the end
 }
 
 // NewTimeline returns an empty timeline. inOrder says that points end in the
@@ -144,7 +144,7 @@ func (t *Timeline) End(p Point, err error) {
 		t.failing.Store(true) // before the mark: who sees the end sees the failure
 	}
 	t.setLocked(p.Seq)
-	told := len(t.heads) > 0
+	told := len(t.tails) > 0
 	t.mu.Unlock()
 	if told {
 		for w := t.take(p.Seq); w != nil; w = t.take(p.Seq) {
@@ -243,7 +243,7 @@ func (t *Timeline) DropCause(p Point) {
 	t.failed.drop(p.Seq)
 }
 
-// register adds w to the waiters of seq, unless that has ended.
+// register adds w behind the waiters of seq, unless that has ended.
 func (t *Timeline) register(seq uint64, w Waiter) (bool, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -258,32 +258,28 @@ func (t *Timeline) register(seq uint64, w Waiter) (bool, error) {
 	} else {
 		t.free = t.nodes[n-1].next
 	}
-	if t.heads == nil {
-		t.heads = make(map[uint64]int32)
+	if t.tails == nil {
+		t.tails = make(map[uint64]int32)
 	}
-	t.nodes[n-1] = waitNode{w, t.heads[seq]}
-	t.heads[seq] = n
+	first := n
+	if last := t.tails[seq]; last != 0 {
+		first, t.nodes[last-1].next = t.nodes[last-1].next, n
+	}
+	t.nodes[n-1] = waitNode{w, first}
+	t.tails[seq] = n
 	return false, nil
 }
 
-// take removes and returns a waiter of seq, or nil.
+// take removes and returns the waiter of seq that came first, or nil.
 func (t *Timeline) take(seq uint64) Waiter {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	n := t.heads[seq]
-	if n == 0 {
+	last := t.tails[seq]
+	if last == 0 {
 		return nil
 	}
-	node := &t.nodes[n-1]
-	t.waiters.Add(-1)
-	w, next := node.w, node.next
-	*node = waitNode{next: t.free}
-	t.free = n
-	if next == 0 {
-		delete(t.heads, seq)
-	} else {
-		t.heads[seq] = next
-	}
+	w := t.nodes[t.nodes[last-1].next-1].w
+	t.dropLocked(seq, last)
 	return w
 }
 
@@ -291,23 +287,31 @@ func (t *Timeline) take(seq uint64) Waiter {
 func (t *Timeline) forget(seq uint64, w Waiter) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	prev := int32(0)
-	for n := t.heads[seq]; n != 0; prev, n = n, t.nodes[n-1].next {
-		if t.nodes[n-1].w != w {
-			continue
+	last := t.tails[seq]
+	for prev := last; prev != 0; {
+		n := t.nodes[prev-1].next
+		if t.nodes[n-1].w == w {
+			t.dropLocked(seq, prev)
+			return
 		}
-		next := t.nodes[n-1].next
-		switch {
-		case prev != 0:
-			t.nodes[prev-1].next = next
-		case next != 0:
-			t.heads[seq] = next
-		default:
-			delete(t.heads, seq)
+		if prev = n; n == last {
+			return
 		}
-		t.nodes[n-1] = waitNode{next: t.free}
-		t.free = n
-		t.waiters.Add(-1)
-		return
 	}
+}
+
+// dropLocked removes the waiter of seq that comes after prev. mu is held.
+func (t *Timeline) dropLocked(seq uint64, prev int32) {
+	n := t.nodes[prev-1].next
+	if n == prev {
+		delete(t.tails, seq)
+	} else {
+		t.nodes[prev-1].next = t.nodes[n-1].next
+		if t.tails[seq] == n {
+			t.tails[seq] = prev
+		}
+	}
+	t.nodes[n-1] = waitNode{next: t.free}
+	t.free = n
+	t.waiters.Add(-1)
 }

@@ -264,3 +264,61 @@ func TestATimelineInSteadyStateAllocatesNothing(t *testing.T) {
 		require.Zero(t, testing.AllocsPerRun(1000, round))
 	}
 }
+
+// namedWaiter notes its name in a list, all in one goroutine.
+type namedWaiter struct {
+	name int
+	told *[]int
+}
+
+func (w *namedWaiter) PointReached(mem.Point, error) { *w.told = append(*w.told, w.name) }
+
+// Who waits for a point is told of its end in the order in which they came, wherever among them somebody
+// gave up.
+func TestWaitersAreToldInTheOrderInWhichTheyCame(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l, asked := mem.NewTimeline("q", false, nil), make(chan struct{}, 1)
+		l.OnWait(func() { asked <- struct{}{} })
+		points := []mem.Point{l.Next(), l.Next()}
+		want, told := make([][]int, len(points)), []int{}
+		var giveUp []func() // of those who may yet
+		for i := range rapid.IntRange(0, 60).Draw(t, "steps") {
+			k := rapid.IntRange(0, len(points)-1).Draw(t, "point")
+			before := l.Waiters()
+			switch rapid.IntRange(0, 2).Draw(t, "what") {
+			case 0:
+				done, _ := points[k].Notify(&namedWaiter{i, &told})
+				require.False(t, done)
+				want[k] = append(want[k], i)
+				<-asked
+				require.Equal(t, before+1, l.Waiters())
+			case 1:
+				ctx, cancel := context.WithCancel(context.Background())
+				gone := make(chan struct{})
+				go func() {
+					defer close(gone)
+					_ = points[k].Wait(ctx)
+				}()
+				giveUp = append(giveUp, func() { cancel(); <-gone })
+				<-asked
+				require.Equal(t, before+1, l.Waiters())
+			case 2:
+				if n := len(giveUp); n > 0 {
+					x := rapid.IntRange(0, n-1).Draw(t, "who")
+					giveUp[x]()
+					giveUp = slices.Delete(giveUp, x, x+1)
+					require.Equal(t, before-1, l.Waiters())
+				}
+			}
+		}
+		for _, k := range rapid.Permutation([]int{0, 1}).Draw(t, "ends") {
+			told = told[:0]
+			l.End(points[k], nil)
+			require.Equal(t, append([]int{}, want[k]...), told)
+		}
+		require.Zero(t, l.Waiters())
+		for _, f := range giveUp {
+			f()
+		}
+	})
+}

@@ -117,3 +117,27 @@ func TestARecordIsOnTheReadyListOnce(t *testing.T) {
 	h.draining--
 	h.refuseLocked(r)
 }
+
+// What one point holds becomes ready in the order of its submission when that has ended.
+func TestWhatOnePointHeldGoesOnInItsOrder(t *testing.T) {
+	d := open(t, 1, nil)[0]
+	q := openQueue(t, d, devices.QueueOptions{Name: "q", OutOfOrder: true})
+	line := mem.NewTimeline("user", false, nil)
+	gate := line.Next()
+	var points, ready []mem.Point
+	for range 8 {
+		points = append(points, run(t, q, &devices.Command{Op: devices.OpMarker}, mem.Wait{Point: gate, Kind: mem.Data}))
+	}
+	h := d.host
+	h.mu.Lock()
+	h.draining++ // nobody looks meanwhile
+	h.mu.Unlock()
+	line.End(gate, nil)
+	h.mu.Lock()
+	for _, r := range h.ready[h.next:] {
+		ready = append(ready, r.point)
+	}
+	h.drainUnlocks(0)
+	h.mu.Unlock()
+	require.Equal(t, points, ready)
+}
