@@ -4,7 +4,6 @@ package opencl
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 
 	"godwit/devices"
@@ -33,7 +32,8 @@ import (
 // batch that still waits for something would hold all that comes after it on the main track, so
 // it takes a side track; where none is free, or no staging for as long as that takes, it is held
 // until its waits are reached. A batch of several destinations takes side tracks too: the slowest
-// holds up its reads. Tracks are made for the first batch between two devices.
+// holds up its reads. Tracks are made by a goroutine when a batch first needs them. The queue that a batch
+// comes from stays open until it has ended, and so do its device and the tracks.
 //
 // Everything in a track ends without help from outside, so nothing can stand still.
 type batch struct {
@@ -47,7 +47,7 @@ type batch struct {
 	again   bool      // it was enqueued once more
 	looking bool      // a goroutine waits for its legs
 	looked  bool      // and has
-	refused error     // why not all legs were enqueued
+	refused error     // why not all legs were enqueued, or why there are no tracks
 
 	todo  []devices.Leg // of's, until they are enqueued
 	legs  []ocl.Leg
@@ -65,6 +65,7 @@ type route struct {
 	main track
 	free []track // side tracks
 	all  []track
+	err  error // why there are none
 }
 
 type routeKey struct {
@@ -90,25 +91,22 @@ func (q *Queue) Joins(o devices.Queue) bool {
 // SubmitBatch implements devices.Batcher.
 func (q *Queue) SubmitBatch(b devices.Batch, to []devices.Queue, waits []mem.Wait, points []mem.Point) error {
 	h := q.dev.host
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err := q.takesLocked(); err != nil {
+		return err
+	}
 	for _, o := range to {
 		x, ok := o.(*Queue)
 		if !ok || x.dev.host != h || len(points) != len(to) {
 			return fmt.Errorf("queue %s: a batch of %d points to queues of another platform: %w", q.line.Name(), len(points), mem.ErrInvalidQueue)
 		}
-		if err := x.dev.usable(); err != nil {
-			return err
-		}
-		if err := h.needRoute(q.to(x)); err != nil {
+		if err := x.takesLocked(); err != nil {
 			return err
 		}
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, o := range to {
-		if x := o.(*Queue); x.closing {
-			return x.errClosed()
-		}
-	}
+	q.inside++
+	defer q.submittedLocked()
 	x := h.takeBatchLocked(b, q, to, waits)
 	_, err := h.submitUnlocks(x.ends[0], &noCommand)
 	for i, o := range to {
@@ -121,6 +119,14 @@ func (q *Queue) SubmitBatch(b devices.Batch, to []devices.Queue, waits []mem.Wai
 }
 
 var noCommand devices.Command // a batch's
+
+// takesLocked fails where q takes no batches, of either end, any more.
+func (q *Queue) takesLocked() error {
+	if q.closing {
+		return q.errClosed()
+	}
+	return q.dev.usable()
+}
 
 // Chunk implements devices.Batcher: the mover measures.
 func (q *Queue) Chunk(devices.Queue, uint64) uint64 { return 0 }
@@ -181,6 +187,9 @@ func (r *record) ends() []*record {
 func (h *host) stagedLocked(r *record) bool {
 	x, gated := r.batch, len(r.edges) > 0
 	if h.takeTracksLocked(x, gated) {
+		if x.refused != nil {
+			return true
+		}
 		if legs, ok := x.of.Stage(gated); ok {
 			x.todo = legs
 			return true
@@ -196,7 +205,7 @@ func (h *host) stagedLocked(r *record) bool {
 	return false
 }
 
-// takeTracksLocked finds the batch tracks; false where there are none now.
+// takeTracksLocked finds the batch tracks, or notes why there can be none; false where there are none now.
 func (h *host) takeTracksLocked(x *batch, gated bool) bool {
 	if len(x.tracks) > 0 {
 		return true
@@ -206,11 +215,15 @@ func (h *host) takeTracksLocked(x *batch, gated bool) bool {
 		keep = 1
 	}
 	for _, r := range x.ends {
-		w := h.routes[x.from.to(r.q)]
+		w := h.routeLocked(x.from.to(r.q))
 		switch {
-		case side && len(w.free) <= keep:
+		case w == nil, side && w.err == nil && len(w.free) <= keep:
 			h.giveTracksLocked(x)
 			return false
+		case w.err != nil:
+			delete(h.routes, x.from.to(r.q)) // the next batch tries again
+			x.refused = w.err
+			return true
 		case side:
 			x.side, x.tracks, w.free = true, append(x.tracks, w.free[len(w.free)-1]), w.free[:len(w.free)-1]
 		default:
@@ -231,17 +244,26 @@ func (h *host) giveTracksLocked(x *batch) {
 	x.tracks, x.side = x.tracks[:0], false
 }
 
-// needRoute makes the tracks between two devices where there are none.
-func (h *host) needRoute(k routeKey) error {
-	h.routing.Lock()
-	defer h.routing.Unlock()
-	h.mu.Lock()
-	w := h.routes[k]
-	h.mu.Unlock()
-	if w != nil {
-		return nil
+// routeLocked finds the tracks between two devices, or has them made and returns nil.
+func (h *host) routeLocked(k routeKey) *route {
+	w, ok := h.routes[k]
+	if !ok {
+		h.routes[k] = nil
+		h.moving.Go(func() {
+			w := h.newRoute(k)
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			h.routes[k] = w
+			h.ended.Broadcast()
+			h.resumeLocked(func(*batch) bool { return true })
+		})
 	}
-	w = new(route)
+	return w
+}
+
+// newRoute makes the tracks between two devices.
+func (h *host) newRoute(k routeKey) *route {
+	w := new(route)
 	var err error
 	for i := 0; i <= sideTracks && err == nil; i++ {
 		t := track{of: w}
@@ -256,13 +278,10 @@ func (h *host) needRoute(k routeKey) error {
 	}
 	if err != nil {
 		w.release()
-		return fmt.Errorf("command queues from device %s to %s: %w: %w", k.from.name, k.to.name, err, mem.ErrNoResources)
+		return &route{err: fmt.Errorf("command queues from device %s to %s: %w: %w", k.from.name, k.to.name, err, mem.ErrNoResources)}
 	}
 	w.main, w.free = w.all[0], slices.Clone(w.all[1:])
-	h.mu.Lock()
-	h.routes[k] = w
-	h.mu.Unlock()
-	return nil
+	return w
 }
 
 // release gives the queues up, in which nothing is left.
@@ -275,18 +294,21 @@ func (w *route) release() {
 	}
 }
 
-// dropRoutes gives up the tracks from and to d. No queue of d is open, and batches of the
-// other devices with d have ended.
+// dropRoutes gives up the tracks from and to d. No queue of d is open, so batches from and to it have
+// ended.
 func (h *host) dropRoutes(d *Device) {
 	var gone []*route
 	h.mu.Lock()
-	maps.DeleteFunc(h.routes, func(k routeKey, w *route) bool {
+	for k, w := range h.routes {
 		if k.from != d && k.to != d {
-			return false
+			continue
+		}
+		for ; w == nil; w = h.routes[k] { // being made
+			h.ended.Wait()
 		}
 		gone = append(gone, w)
-		return true
-	})
+		delete(h.routes, k)
+	}
 	h.mu.Unlock()
 	for _, w := range gone {
 		w.release()
@@ -296,6 +318,9 @@ func (h *host) dropRoutes(d *Device) {
 // enqueue gives a batch to OpenCL, behind events. It fails where no leg was enqueued; of one
 // that was refused later, refused says why. It is called without locks.
 func (x *batch) enqueue(h *host, behind []ocl.Event) error {
+	if x.refused != nil {
+		return x.refused
+	}
 	if err := x.encode(h); err != nil {
 		return err
 	}
@@ -459,6 +484,9 @@ func (h *host) endedLocked(x *batch) {
 	side := x.side
 	h.giveTracksLocked(x)
 	x.of.Ended()
+	if x.from.feeds--; x.from.closing {
+		h.ended.Broadcast()
+	}
 	if side && len(h.unstaged) > 0 {
 		h.resumeLocked(func(*batch) bool { return true })
 	}

@@ -186,6 +186,103 @@ func TestGatedBatchesHoldUpNoOther(t *testing.T) {
 	}
 }
 
+// Where the queue of either end is closed a batch is refused, and makes no tracks.
+func TestABatchOfAClosedQueueMakesNoTracks(t *testing.T) {
+	x := openBus(t, 2)
+	for end, d := range x.devs {
+		ends := []*Queue{x.queues[0], x.queues[1]}
+		q, err := d.NewQueue(devices.QueueOptions{Name: "gone", OutOfOrder: true})
+		require.NoError(t, err)
+		require.NoError(t, q.Close())
+		ends[end] = q.(*Queue)
+		require.ErrorIs(t, ends[0].SubmitBatch(x.batch(), []devices.Queue{ends[1]}, nil, make([]mem.Point, 1)), mem.ErrClosed)
+		h := x.devs[0].host
+		h.mu.Lock()
+		require.Empty(t, h.routes)
+		h.mu.Unlock()
+	}
+}
+
+// Tracks are OpenCL's queues: SubmitBatch makes none itself, and the batch is held until it has them.
+func TestABatchThatHasNoTracksYetIsHeld(t *testing.T) {
+	leakless(t, func(t *testing.T) {
+		x := openBus(t, 2)
+		h, b, to := x.devs[0].host, x.batch(), []devices.Queue{x.queues[1]}
+		key := x.queues[0].to(x.queues[1])
+		h.mu.Lock()
+		h.routes[key] = nil // somebody makes them
+		h.mu.Unlock()
+		var points [1]mem.Point
+		require.NoError(t, x.queues[0].SubmitBatch(b, to, nil, points[:]))
+		require.False(t, points[0].Reached())
+		w := h.newRoute(key)
+		h.mu.Lock()
+		h.routes[key] = w
+		h.mu.Unlock()
+		x.queues[0].Resume(b)
+		finishPoint(t, x.queues[1], points[0])
+		require.Equal(t, 1, b.ended)
+		x.copies(t, 1)
+	})
+}
+
+// Where tracks cannot be made the batch fails that needed them; the next one tries again.
+func TestABatchWithoutTracksFailsAndTheNextOneWorks(t *testing.T) {
+	leakless(t, func(t *testing.T) {
+		x := openBus(t, 2)
+		h, key := x.devs[0].host, x.queues[0].to(x.queues[1])
+		h.mu.Lock()
+		h.routes[key] = &route{err: mem.ErrNoResources}
+		h.mu.Unlock()
+		b := x.batch()
+		_, err := x.submit(b)
+		require.ErrorIs(t, err, mem.ErrNoResources)
+		require.Zero(t, b.ended)
+		x.copies(t, 1)
+
+		user := mem.NewTimeline("user", false, nil)
+		gate := user.Next()
+		p, err := x.submit(b, mem.Wait{Point: gate, Kind: mem.Data})
+		require.NoError(t, err)
+		h.mu.Lock()
+		w := h.routes[key]
+		h.routes[key] = &route{err: mem.ErrNoResources}
+		h.mu.Unlock()
+		user.End(gate, nil)
+		require.ErrorIs(t, p.Wait(t.Context()), mem.ErrNoResources)
+		require.Equal(t, 1, b.ended)
+		w.release()
+		x.copies(t, 2)
+	})
+}
+
+// The queue that a held batch comes from is closed, and its device after it, only when the batch has
+// ended.
+func TestClosingAQueueWaitsForBatchesOutOfIt(t *testing.T) {
+	leakless(t, func(t *testing.T) {
+		x := openBus(t, 2)
+		q, err := x.devs[0].NewQueue(devices.QueueOptions{Name: "source", OutOfOrder: true})
+		require.NoError(t, err)
+		user := mem.NewTimeline("user", false, nil)
+		gate := user.Next()
+		b := x.batch()
+		var points [1]mem.Point
+		require.NoError(t, q.(*Queue).SubmitBatch(b, []devices.Queue{x.queues[1]}, []mem.Wait{{Point: gate, Kind: mem.Data}}, points[:]))
+		closed := make(chan error, 1)
+		go func() { closed <- q.Close() }()
+		select {
+		case err := <-closed:
+			require.NoError(t, err)
+			require.Fail(t, "closed before the batch has ended")
+		case <-time.After(20 * time.Millisecond):
+		}
+		user.End(gate, nil)
+		require.NoError(t, <-closed)
+		finishPoint(t, x.queues[1], points[0])
+		require.Equal(t, 1, b.ended)
+	})
+}
+
 // Staging that OpenCL did not lock is refused: it may take its bytes when a write is
 // enqueued.
 func TestABatchThroughUnlockedMemoryIsRefused(t *testing.T) {

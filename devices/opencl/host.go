@@ -53,8 +53,6 @@ type host struct {
 	stop     chan struct{}
 	moving   sync.WaitGroup // the goroutines
 
-	routing sync.Mutex // held while a route is made; before mu
-
 	mu       sync.Mutex
 	ended    sync.Cond                // L is mu: a command has ended
 	lines    map[*mem.Timeline]*Queue // protected by mu
@@ -62,7 +60,7 @@ type host struct {
 	free     []*record                // protected by mu
 	ready    []*record                // protected by mu: from next on, in order
 	next     int                      // protected by mu
-	routes   map[routeKey]*route      // protected by mu
+	routes   map[routeKey]*route      // protected by mu; nil while one is being made
 	unstaged []*batch                 // protected by mu: that need staging, in order
 	batches  []*batch                 // protected by mu: free ones
 	trash    []ocl.Event              // protected by mu: events to be released

@@ -30,6 +30,7 @@ type Queue struct {
 	flight  flights     // protected by host.mu: accepted and not ended
 	tail    mem.Point   // protected by host.mu: accepted last, where in order
 	pending int         // protected by host.mu: accepted, and nobody has been notified of its end
+	feeds   int         // protected by host.mu: batches out of it, accepted and not ended
 	inside  int         // protected by host.mu: calls of Submit that Close waits for
 	closing bool        // protected by host.mu
 	shut    atomic.Bool // closing, for who does not hold host.mu
@@ -233,7 +234,7 @@ func (q *Queue) Close() error {
 	q.flushOnce()
 	q.carryOutAll()
 	h.mu.Lock()
-	for q.pending > 0 {
+	for q.pending+q.feeds > 0 {
 		h.ended.Wait()
 	}
 	delete(h.lines, q.line)

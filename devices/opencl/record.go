@@ -182,6 +182,9 @@ func (h *host) takeLocked(q *Queue, op devices.Op) *record {
 
 // acceptLocked issues the point of r, or those of its batch.
 func (h *host) acceptLocked(r *record) {
+	if r.batch != nil {
+		r.batch.from.feeds++
+	}
 	for _, x := range r.ends() {
 		q := x.q
 		x.point = q.line.Next()
