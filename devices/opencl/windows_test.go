@@ -109,28 +109,9 @@ func TestLargeBlocksGetWindowsThoughAnOldSlabHasRoom(t *testing.T) {
 	require.NoError(t, devs[0].Memory().Check())
 }
 
-// TestACopyOverALinkHasTimes holds the times of a hop in their order.
+// TestACopyOverALinkHasTimes holds the times of a hop in their order, also of one that was held until a point of
+// another driver had ended.
 func TestACopyOverALinkHasTimes(t *testing.T) {
-	if inWindows(t) == nil {
-		return
-	}
-	devs, _ := windowed(t)
-	q := openQueue(t, devs[1], devices.QueueOptions{Name: "timed", Profiling: true})
-	const size = 1 << 20
-	a, b := alloc(t, devs[0], size), alloc(t, devs[1], size)
-	p, err := q.Submit(hopOf(devs[0], devs[1], a, b, size), nil)
-	require.NoError(t, err)
-	require.NoError(t, q.Wait(t.Context(), p, devices.Park))
-	times, ok := q.Times(p, devices.DeviceClock)
-	require.True(t, ok)
-	require.Positive(t, times.Queued)
-	require.LessOrEqual(t, times.Queued, times.Submitted)
-	require.LessOrEqual(t, times.Submitted, times.Started)
-	require.Less(t, times.Started, times.Ended)
-}
-
-// The same where the hop was held until another driver's point ended.
-func TestAHeldCopyOverALinkHasTimes(t *testing.T) {
 	if inWindows(t) == nil {
 		return
 	}
@@ -140,14 +121,18 @@ func TestAHeldCopyOverALinkHasTimes(t *testing.T) {
 	a, b := alloc(t, devs[0], size), alloc(t, devs[1], size)
 	line := mem.NewTimeline("user", false, nil)
 	gate := line.Next()
-	p := run(t, q, hopOf(devs[0], devs[1], a, b, size), mem.Wait{Point: gate, Kind: mem.Data})
+	free := run(t, q, hopOf(devs[0], devs[1], a, b, size))
+	held := run(t, q, hopOf(devs[0], devs[1], a, b, size), mem.Wait{Point: gate, Kind: mem.Data})
 	line.End(gate, nil)
-	require.NoError(t, q.Wait(t.Context(), p, devices.Park))
-	times, ok := q.Times(p, devices.DeviceClock)
-	require.True(t, ok)
-	require.LessOrEqual(t, times.Queued, times.Submitted)
-	require.LessOrEqual(t, times.Submitted, times.Started)
-	require.Less(t, times.Started, times.Ended)
+	for _, p := range []mem.Point{free, held} {
+		require.NoError(t, q.Wait(t.Context(), p, devices.Park))
+		times, ok := q.Times(p, devices.DeviceClock)
+		require.True(t, ok)
+		require.Positive(t, times.Queued)
+		require.LessOrEqual(t, times.Queued, times.Submitted)
+		require.LessOrEqual(t, times.Submitted, times.Started)
+		require.Less(t, times.Started, times.Ended)
+	}
 }
 
 // A device that is opened again and again beside one that stays open leaves nothing behind there: no windows, no cl
