@@ -321,7 +321,7 @@ func (c *Context) accepted(req *request, in *borrowed, p mem.Point) (err error) 
 		}
 	}
 	if req.op == opSVMUnmap || req.op == opSVMFree { // where the command fails before it runs, its end does it
-		notify(p, atEnd(req.call))
+		notify(p, &atEnd{req.call})
 	}
 	return err
 }

@@ -17,12 +17,13 @@ func notify(p mem.Point, w mem.Waiter) {
 	}
 }
 
-// atEnd is what a command does on the host, as a waiter that does it at the command's end.
-type atEnd func(context.Context) error
+// atEnd is what a command does on the host, as a waiter that does it at the command's end. It has an address, since
+// waiters are compared.
+type atEnd struct{ call func(context.Context) error }
 
 // PointReached implements mem.Waiter.
-func (f atEnd) PointReached(mem.Point, error) {
-	_ = f(context.Background()) // nobody to tell: the command has failed
+func (e *atEnd) PointReached(mem.Point, error) {
+	_ = e.call(context.Background()) // nobody to tell: the command has failed
 }
 
 // countdown calls a function once all that it counts has happened: its owner's own part, and

@@ -264,7 +264,7 @@ func (q *Queue) finish(r *record, err error) {
 	if r.work != nil {
 		r.work.clear()
 	}
-	r.Forget()
+	r.Reset()
 	q.mu.Lock()
 	delete(q.starts, r.seq) // of a command that never started
 	for at := &q.active; *at != nil; at = &(*at).ready {

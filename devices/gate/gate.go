@@ -36,8 +36,8 @@ func (g *Gate) Failed(p mem.Point, err error) {
 // Cause is the first failure of a Data wait, nil where there was none.
 func (g *Gate) Cause() *devices.DependencyError { return g.cause.Load() }
 
-// Forget makes the gate as a new one: its owner's hold alone closes it.
-func (g *Gate) Forget() {
+// Reset makes the gate as a new one: its owner's hold alone closes it.
+func (g *Gate) Reset() {
 	g.holds.Store(0)
 	g.cause.Store(nil)
 }

@@ -200,7 +200,7 @@ func (h *host) stagedLocked(r *record) bool {
 		r.strict = true
 		return h.resolveLocked(r)
 	}
-	r.Forget()
+	r.Reset()
 	h.unstaged = append(h.unstaged, x)
 	return false
 }

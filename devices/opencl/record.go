@@ -218,7 +218,7 @@ func (h *host) resolveLocked(r *record) bool {
 		r.failure = r.q.abort
 	}
 	r.reached = true
-	r.Forget() // closed by this one alone
+	r.Reset() // the hold of this call alone
 	for i := range r.waits {
 		if w := &r.waits[i]; w.Point.Reached() {
 			r.note(w)
@@ -385,7 +385,7 @@ func (h *host) settleUnlocks(r *record) {
 	if r.hops && r.status == 0 { // its gates were open
 		h.lookBeforeUnlocks(r, func() bool { return true })
 	}
-	r.Forget() // closed by this one alone
+	r.Reset() // the hold of this call alone
 	for i := range r.waits {
 		r.await(&r.waits[i])
 	}

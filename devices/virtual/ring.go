@@ -186,7 +186,7 @@ func (w *World) giveRing(x *ring) {
 		}
 	}
 	clear(x.dsts)
-	x.Forget()
+	x.Reset()
 	x.batch, x.legs, x.dsts, x.path = nil, nil, x.dsts[:0], x.path[:0]
 	x.seats, x.held, x.begun, x.left, x.moved, x.ahead, x.err = x.seats[:0], 0, false, 0, false, false, nil
 	x.by, x.behind = mem.Point{}, mem.Point{}

@@ -350,7 +350,7 @@ func (m *Mover) recycle(x *ring) {
 	x.n, x.src, x.late = 0, End{}, nil
 	x.batch.clear()
 	x.work.clear()
-	x.Forget()
+	x.Reset()
 	m.spare = append(m.spare, x)
 	m.stats.Flying--
 	if len(m.starved) > 0 {
