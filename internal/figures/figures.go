@@ -14,6 +14,8 @@
 //	count   12,345             rate  3.4 GB/s
 //	SI      3.4 G              yes   yes or no
 //	span    a time of so many nanoseconds, four digits
+//
+// A [Table] prints rows so that they fit a screen.
 package figures
 
 import (

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
 
+	"godwit/internal/figures"
 	"godwit/mem"
 	"godwit/mem/trace"
 )
@@ -95,9 +95,9 @@ func (p *printer) journeys() {
 			of += ", which is " + root
 		}
 		fmt.Fprintf(p.w, "%s: %s\n\n", p.paint("the journey of "+of, text.Bold), sizeText(j.Bytes))
-		t := p.table(">#", "on", "what", "bytes", "latest content then on", "why")
+		t := figures.NewTable(">#", "on", "what", "bytes", "latest content then on", "why")
 		last := p.holders(j, j.Before)
-		t.AppendRow(table.Row{"", "", "before the first command", rangeText(r), last, ""})
+		t.Row("", "", "before the first command", rangeText(r), last, "")
 		for i := range j.Events {
 			e := &j.Events[i]
 			what := e.What + ": " + e.Text
@@ -110,7 +110,7 @@ func (p *printer) journeys() {
 				shown = "" // as before
 			}
 			last = now
-			t.AppendRow(table.Row{e.Command, e.On, what, rangeText(mem.Range{Start: e.Offset, End: e.Offset + e.Bytes}), shown, p.paint(e.Why, text.Faint)})
+			t.Row(e.Command, e.On, what, rangeText(mem.Range{Start: e.Offset, End: e.Offset + e.Bytes}), shown, p.paint(e.Why, text.Faint))
 		}
 		p.render(t)
 	}

@@ -9,10 +9,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
 
 	"godwit/devices"
+	"godwit/internal/figures"
 	"godwit/study/profile"
 )
 
@@ -45,14 +45,14 @@ func (p *printer) modelled() {
 // path shows the critical path; of a long one its beginning and its end.
 func (p *printer) path(m *modelResult) {
 	const ends = 15
-	t := p.table(">at", ">for", "critical path", "after", ">of it shared")
+	t := figures.NewTable(">at", ">for", "critical path", "after", ">of it shared")
 	for i := 0; i < len(m.Path); i++ {
 		if n := len(m.Path) - 2*ends; i == ends && n > 1 && !p.opt.All {
 			var sum uint64
 			for _, x := range m.Path[i : i+n] {
 				sum += x.To - x.From
 			}
-			t.AppendRow(table.Row{"⋮", spanText(sum), p.paint(fmt.Sprintf("%d more", n), text.Italic), "", ""})
+			t.Row("⋮", spanText(sum), p.paint(fmt.Sprintf("%d more", n), text.Italic), "", "")
 			i += n - 1
 			continue
 		}
@@ -61,30 +61,30 @@ func (p *printer) path(m *modelResult) {
 		if x.Shared > 0 {
 			shared = spanText(x.Shared)
 		}
-		t.AppendRow(table.Row{spanText(x.From), spanText(x.To - x.From), x.What, p.paint(x.After, text.Faint), shared})
+		t.Row(spanText(x.From), spanText(x.To-x.From), x.What, p.paint(x.After, text.Faint), shared)
 	}
 	p.render(t)
 }
 
 // use shows how busy devices, engines and links were: those that were at all.
 func (p *printer) use(m *modelResult) {
-	t := p.table("device, engine", ">commands", ">busy", ">share")
+	t := figures.NewTable("device, engine", ">commands", ">busy", ">share")
 	engines := m.Engines
 	for _, d := range m.Devices {
 		if d.Spans > 0 {
-			t.AppendRow(table.Row{d.Name, d.Spans, spanText(d.Busy), shareText(d.Busy, m.Makespan)})
+			t.Row(d.Name, d.Spans, spanText(d.Busy), shareText(d.Busy, m.Makespan))
 		}
 		for len(engines) > 0 && strings.HasPrefix(engines[0].Name, d.Name+" ") {
 			if e := engines[0]; e.Spans > 0 {
-				t.AppendRow(table.Row{"  " + e.Name, e.Spans, spanText(e.Busy), shareText(e.Busy, m.Makespan)})
+				t.Row("  "+e.Name, e.Spans, spanText(e.Busy), shareText(e.Busy, m.Makespan))
 			}
 			engines = engines[1:]
 		}
 	}
 	p.render(t)
-	t = p.table("link, switch, memory", ">carried", ">busy", ">share", ">full")
+	t = figures.NewTable("link, switch, memory", ">carried", ">busy", ">share", ">full")
 	for _, l := range m.Links {
-		t.AppendRow(table.Row{l.Name, roughText(l.Bytes), spanText(l.Busy), shareText(l.Busy, m.Makespan), shareText(l.Full, m.Makespan)})
+		t.Row(l.Name, roughText(l.Bytes), spanText(l.Busy), shareText(l.Busy, m.Makespan), shareText(l.Full, m.Makespan))
 	}
 	if len(m.Links) > 0 {
 		p.render(t)

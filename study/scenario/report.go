@@ -4,14 +4,13 @@ import (
 	"fmt"
 	"io"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/dustin/go-humanize"
-	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
 
+	"godwit/internal/figures"
 	"godwit/mem"
 	"godwit/migration"
 )
@@ -84,104 +83,18 @@ func (p *printer) heading() {
 	}
 }
 
-// table returns an empty table in the house style: no frame, one rule under the header. Columns
-// whose headers begin with > are to the right.
-func (p *printer) table(header ...any) *fitted {
-	t := &fitted{Writer: table.NewWriter()}
-	row := slices.Clone(header)
-	for i := range row {
-		if name, right := strings.CutPrefix(fmt.Sprint(row[i]), ">"); right {
-			row[i] = name
-			t.columns = append(t.columns, table.ColumnConfig{Number: i + 1, Align: text.AlignRight, AlignHeader: text.AlignRight})
-		}
-	}
-	t.rows = []table.Row{row}
-	style := table.StyleLight
-	style.Options = table.OptionsNoBordersAndSeparators
-	style.Options.SeparateHeader = true
-	style.Format.Header = text.FormatDefault
-	style.Box.PaddingLeft, style.Box.PaddingRight = "", "  "
-	t.SetStyle(style)
-	t.AppendHeader(row)
-	t.SetColumnConfigs(t.columns)
-	t.SuppressTrailingSpaces()
-	return t
-}
-
-func (p *printer) render(t *fitted) {
-	t.fit(p.opt.Width)
-	fmt.Fprintln(p.w, t.Render())
+// render prints a table, and an empty line.
+func (p *printer) render(t *figures.Table) {
+	t.Print(p.w, p.opt.Width)
 	fmt.Fprintln(p.w)
 }
 
-// fitted is a table whose widest columns wrap where the terminal is narrower.
-type fitted struct {
-	table.Writer
-	rows    []table.Row // the header first
-	columns []table.ColumnConfig
-}
-
-// AppendRow adds a row.
-func (t *fitted) AppendRow(row table.Row, _ ...table.RowConfig) {
-	t.rows = append(t.rows, row)
-	t.Writer.AppendRow(row)
-}
-
-const (
-	gap         = 2 // between columns
-	leastColumn = 6
-)
-
-// widths are the columns' natural widths.
-func widths(rows []table.Row) []int {
-	out := make([]int, len(rows[0]))
-	for _, row := range rows {
-		for i, cell := range row {
-			out[i] = max(out[i], text.StringWidthWithoutEscSequences(fmt.Sprint(cell)))
-		}
-	}
-	return out
-}
-
-// fit makes the widest columns narrower, until all fit width; 0 is without end.
-func (t *fitted) fit(width int) {
-	sizes := widths(t.rows)
-	sum := 0
-	for _, n := range sizes {
-		sum += n + gap
-	}
-	if width == 0 || sum <= width {
-		return
-	}
-	for ; sum > width; sum-- {
-		widest := 0
-		for i := range sizes {
-			if sizes[i] > sizes[widest] {
-				widest = i
-			}
-		}
-		if sizes[widest] <= leastColumn {
-			break
-		}
-		sizes[widest]--
-	}
-	for i, n := range sizes {
-		k := slices.IndexFunc(t.columns, func(c table.ColumnConfig) bool { return c.Number == i+1 })
-		if k < 0 {
-			k = len(t.columns)
-			t.columns = append(t.columns, table.ColumnConfig{Number: i + 1})
-		}
-		t.columns[k].WidthMax, t.columns[k].WidthMaxEnforcer = n, text.WrapSoft
-	}
-	t.SetColumnConfigs(t.columns)
-}
-
-var commandColumns = table.Row{"#", "queue", "command", "copied first", "way", "why"}
+var commandColumns = []any{">#", "queue", "command", "copied first", "way", "why"}
 
 // commands shows the commands, each with its copies. Rounds of a repeat that
 // are like the round before them take one line together.
 func (p *printer) commands() {
-	var rows []table.Row
+	var rows [][]any
 	for i := 0; i < len(p.r.Commands); {
 		if n := p.folded(i); n > 0 {
 			rows = append(rows, p.foldRow(i, n))
@@ -191,41 +104,40 @@ func (p *printer) commands() {
 		rows = append(rows, p.commandRows(&p.r.Commands[i])...)
 		i++
 	}
-	command, why, fits := p.fit(rows)
+	t := figures.NewTable(commandColumns...)
+	for _, row := range rows {
+		t.Row(row...)
+	}
+	command, why, fits := p.fit(t.Sizes())
 	if !fits {
-		p.narrowCommands(rows)
+		p.narrowCommands(rows, t.Sizes())
 		return
 	}
-	t := p.table(append([]any{">#"}, commandColumns[1:]...)...)
-	t.Writer.AppendRows(rows)
-	t.columns = append(t.columns, table.ColumnConfig{Number: 3, WidthMax: command, WidthMaxEnforcer: text.WrapSoft}, table.ColumnConfig{Number: 6, WidthMax: why, WidthMaxEnforcer: text.WrapSoft})
-	t.SetColumnConfigs(t.columns)
+	t.Most = map[int]int{2: command, 5: why}
 	p.render(t)
 }
 
 // fit returns the widths of the columns that may wrap, the command and the
 // reason, so that a row fits the terminal; 0 is as wide as need be. fits is false
 // where nothing makes it.
-func (p *printer) fit(rows []table.Row) (command, why int, fits bool) {
+func (p *printer) fit(natural []int) (command, why int, fits bool) {
 	if p.opt.Width == 0 {
 		return 0, 0, true
 	}
-	natural := widths(append([]table.Row{commandColumns}, rows...))
 	const least = 20
-	room := p.opt.Width - natural[0] - natural[1] - natural[3] - natural[4] - 6*gap
+	room := p.opt.Width - natural[0] - natural[1] - natural[3] - natural[4] - 6*figures.Gap
 	command = min(natural[2], max(least, room*2/5))
 	why = min(max(natural[5], 1), max(least, room-command))
 	return command, why, command+why <= room
 }
 
 // narrowCommands shows each copy in lines of its own below its command.
-func (p *printer) narrowCommands(rows []table.Row) {
-	first := widths(append([]table.Row{commandColumns}, rows...))
-	room := max(p.opt.Width-first[0]-first[1]-3*gap, 4*leastColumn)
-	t := p.table(">#", commandColumns[1], commandColumns[2])
+func (p *printer) narrowCommands(rows [][]any, natural []int) {
+	room := max(p.opt.Width-natural[0]-natural[1]-3*figures.Gap, 4*figures.LeastColumn)
+	t := figures.NewTable(commandColumns[:3]...)
 	for _, row := range rows {
 		if row[2] != "" {
-			t.AppendRow(table.Row{row[0], row[1], text.WrapSoft(fmt.Sprint(row[2]), room)})
+			t.Row(row[0], row[1], text.WrapSoft(fmt.Sprint(row[2]), room))
 		}
 		if row[3] == "" {
 			continue
@@ -234,21 +146,21 @@ func (p *printer) narrowCommands(rows []table.Row) {
 		if row[4] != "" {
 			line = fmt.Sprintf("%v, %v: %v", row[3], row[4], row[5])
 		}
-		t.AppendRow(table.Row{"", "", "  " + strings.ReplaceAll(text.WrapSoft(line, room-2), "\n", "\n  ")})
+		t.Row("", "", "  "+strings.ReplaceAll(text.WrapSoft(line, room-2), "\n", "\n  "))
 	}
-	fmt.Fprintln(p.w, t.Render())
+	t.Print(p.w, 0)
 	fmt.Fprintln(p.w)
 }
 
-func (p *printer) commandRows(c *commandResult) []table.Row {
+func (p *printer) commandRows(c *commandResult) [][]any {
 	what := c.Text
 	if c.Failed != "" {
 		what += " " + p.paint("(failed)", text.FgRed)
 	}
-	rows := []table.Row{{c.Number, c.Queue, what, "", "", ""}}
+	rows := [][]any{{c.Number, c.Queue, what, "", "", ""}}
 	add := func(what string, color text.Color, way, why string) {
 		if rows[0][3] != "" {
-			rows = append(rows, table.Row{"", "", "", "", "", ""})
+			rows = append(rows, []any{"", "", "", "", "", ""})
 		}
 		row := rows[len(rows)-1]
 		row[3], row[4], row[5] = p.paint(what, color), way, p.paint(why, text.Faint)
@@ -344,7 +256,7 @@ func (p *printer) same(a, b, n int) bool {
 	return true
 }
 
-func (p *printer) foldRow(i, n int) table.Row {
+func (p *printer) foldRow(i, n int) []any {
 	first, last := p.r.loop(i), p.r.loop(i+n-1)
 	rounds := last.Round - first.Round + 1
 	var moved uint64
@@ -358,7 +270,7 @@ func (p *printer) foldRow(i, n int) table.Row {
 	if copies > 0 {
 		each = fmt.Sprintf("%s in %s a round", sizeText(moved/uint64(rounds)), count(copies/rounds, "copy", "copies"))
 	}
-	return table.Row{"⋮", "", p.paint(what, text.Italic), p.paint(each, text.FgYellow), "", ""}
+	return []any{"⋮", "", p.paint(what, text.Italic), p.paint(each, text.FgYellow), "", ""}
 }
 
 // loop is the round of a repeat that a command of the run belongs to.
@@ -370,11 +282,11 @@ func (r *Result) loop(i int) loop {
 }
 
 func (p *printer) segments() {
-	t := p.table("buffer", "range", ">bytes", "latest content on", "written by")
+	t := figures.NewTable("buffer", "range", ">bytes", "latest content on", "written by")
 	const shown = 40
 	for i, s := range p.r.Segments {
 		if i == shown && !p.opt.All {
-			t.AppendRow(table.Row{fmt.Sprintf("and %d more", len(p.r.Segments)-shown)})
+			t.Row(fmt.Sprintf("and %d more", len(p.r.Segments)-shown))
 			break
 		}
 		name := s.Buffer
@@ -385,21 +297,21 @@ func (p *printer) segments() {
 		if where == "" {
 			where = "nowhere"
 		}
-		t.AppendRow(table.Row{name, fmt.Sprintf("[%d,%d)", s.Offset, s.Offset+s.Bytes), sizeText(s.Bytes), where, p.writer(s.Writer)})
+		t.Row(name, fmt.Sprintf("[%d,%d)", s.Offset, s.Offset+s.Bytes), sizeText(s.Bytes), where, p.writer(s.Writer))
 	}
 	p.render(t)
 }
 
 // times shows when the commands changed state that this was asked of.
 func (p *printer) times() {
-	t := p.table(">#", "command", ">queued", ">submitted", ">started", ">ended")
+	t := figures.NewTable(">#", "command", ">queued", ">submitted", ">started", ">ended")
 	micro := func(ns uint64) string { return fmt.Sprintf("%.1f us", float64(ns)/1e3) }
 	rows, wrong := 0, uint64(0)
 	for i := range p.r.Commands {
 		if c := &p.r.Commands[i]; c.Times != nil {
 			rows++
 			wrong = max(wrong, c.Times.Error)
-			t.AppendRow(table.Row{c.Number, c.Text, micro(c.Times.Queued), micro(c.Times.Submitted), micro(c.Times.Started), micro(c.Times.Ended)})
+			t.Row(c.Number, c.Text, micro(c.Times.Queued), micro(c.Times.Submitted), micro(c.Times.Started), micro(c.Times.Ended))
 		}
 	}
 	if rows > 0 {

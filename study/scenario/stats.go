@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
-	"github.com/jedib0t/go-pretty/v6/table"
 
+	"godwit/internal/figures"
 	"godwit/internal/resource"
 	"godwit/mem"
 )
@@ -168,12 +168,12 @@ func (p *printer) memories() {
 	if len(p.r.Memories) == 0 {
 		return
 	}
-	t := p.table("memory", "figure", ">current", ">peak", ">accumulated", ">released")
+	t := figures.NewTable("memory", "figure", ">current", ">peak", ">accumulated", ">released")
 	for i := range p.r.Memories {
 		m := &p.r.Memories[i]
 		name := m.Name
 		row := func(figure string, f figure, show func(uint64) string) {
-			t.AppendRow(table.Row{name, figure, show(f.Current), show(f.Peak), show(f.Accumulated), show(f.Released)})
+			t.Row(name, figure, show(f.Current), show(f.Peak), show(f.Accumulated), show(f.Released))
 			name = ""
 		}
 		row("allocated", m.Allocated, roughText)
@@ -181,7 +181,7 @@ func (p *printer) memories() {
 		row("reserved", m.Reserved, roughText)
 		row("inactive split", m.InactiveSplit, roughText)
 		row("allocations", m.Allocations, func(n uint64) string { return fmt.Sprint(n) })
-		t.AppendRow(table.Row{"", fmt.Sprintf("%s, %d out of memory", count(int(m.Retries), "retry", "retries"), m.OutOfMemory)})
+		t.Row("", fmt.Sprintf("%s, %d out of memory", count(int(m.Retries), "retry", "retries"), m.OutOfMemory))
 	}
 	p.render(t)
 	for i := range p.r.Memories {

@@ -4,8 +4,9 @@ import (
 	"fmt"
 	"slices"
 
+	"godwit/internal/figures"
+
 	"github.com/dustin/go-humanize"
-	"github.com/jedib0t/go-pretty/v6/table"
 )
 
 // shownTotals is how many rows a table of totals has, at most.
@@ -15,17 +16,17 @@ const shownTotals = 12
 // are.
 func (p *printer) digest() {
 	d := p.r.Digest()
-	totals(p, d.Kinds, func(k kindTotal) table.Row {
-		return table.Row{k.Kind, humanize.Comma(int64(k.Commands)), copiesText(k.Copies), movedCell(k.copyTotal)}
+	totals(p, d.Kinds, func(k kindTotal) []any {
+		return []any{k.Kind, humanize.Comma(int64(k.Commands)), copiesText(k.Copies), movedCell(k.copyTotal)}
 	}, "command", ">number", ">copies", ">bytes moved")
 	if len(d.Links) == 0 {
 		return
 	}
-	totals(p, d.Links, func(l LinkTotal) table.Row {
-		return table.Row{l.From, l.To, wayText(&copyResult{Way: l.Way}), copiesText(l.Copies), movedCell(l.copyTotal), share(l.Bytes, d.BytesMoved)}
+	totals(p, d.Links, func(l LinkTotal) []any {
+		return []any{l.From, l.To, wayText(&copyResult{Way: l.Way}), copiesText(l.Copies), movedCell(l.copyTotal), share(l.Bytes, d.BytesMoved)}
 	}, "from", "to", "way", ">copies", ">bytes moved", ">share")
-	totals(p, d.Buffers, func(b bufferTotal) table.Row {
-		return table.Row{b.Buffer, copiesText(b.Copies), movedCell(b.copyTotal), share(b.Bytes, d.BytesMoved)}
+	totals(p, d.Buffers, func(b bufferTotal) []any {
+		return []any{b.Buffer, copiesText(b.Copies), movedCell(b.copyTotal), share(b.Bytes, d.BytesMoved)}
 	}, "buffer", ">copies", ">bytes moved", ">share")
 	if d.Evictions > 0 {
 		fmt.Fprintf(p.w, "%s made room; %s were written back\n\n", count(d.Evictions, "eviction", "evictions"), roughText(d.BytesWrittenBack))
@@ -33,15 +34,15 @@ func (p *printer) digest() {
 }
 
 // totals shows the first of all as rows.
-func totals[T any](p *printer, all []T, row func(T) table.Row, header ...any) {
-	t := p.table(header...)
+func totals[T any](p *printer, all []T, row func(T) []any, header ...any) {
+	t := figures.NewTable(header...)
 	for _, x := range all[:min(shownTotals, len(all))] {
-		t.AppendRow(row(x))
+		t.Row(row(x)...)
 	}
 	if n := len(all) - shownTotals; n > 0 {
-		more := slices.Repeat(table.Row{""}, len(header))
+		more := slices.Repeat([]any{""}, len(header))
 		more[0] = fmt.Sprintf("and %s more", humanize.Comma(int64(n)))
-		t.AppendRow(more)
+		t.Row(more...)
 	}
 	p.render(t)
 }
@@ -78,7 +79,7 @@ func (p *printer) devices(together bool) {
 	if parts {
 		header = append(header, "stored whole")
 	}
-	t := p.table(header...)
+	t := figures.NewTable(header...)
 	for i := 0; i < len(p.r.Devices); {
 		first := &p.r.Devices[i]
 		use, whole, n := span{first.PeakUse, first.PeakUse}, span{first.PeakWhole, first.PeakWhole}, 1
@@ -93,11 +94,11 @@ func (p *printer) devices(together bool) {
 		if n > 1 {
 			name = fmt.Sprintf("%s to %s (%s)", first.Name, p.r.Devices[i+n-1].Name, humanize.Comma(int64(n)))
 		}
-		row := table.Row{name, first.Driver, first.Type, memoryText(first.Bytes), use}
+		row := []any{name, first.Driver, first.Type, memoryText(first.Bytes), use}
 		if parts {
 			row = append(row, whole)
 		}
-		t.AppendRow(row)
+		t.Row(row...)
 		i += n
 	}
 	p.render(t)

@@ -157,7 +157,7 @@ func runCompare(ctx context.Context, w io.Writer, files []string, f *compareFlag
 }
 
 func printComparison(w io.Writer, c *compare.Comparison) {
-	t := newTable(w, 2, comparedHeader("", c)...)
+	t := newTable(2, comparedHeader("", c)...)
 	for _, fig := range figures.Of[compare.Variant]() {
 		if fig.Header == "" {
 			continue
@@ -167,10 +167,10 @@ func printComparison(w io.Writer, c *compare.Comparison) {
 			values = append(values, fig.Value(&c.Variants[i]))
 		}
 		if slices.ContainsFunc(values, func(v any) bool { n, _ := sweep.Number(v); return n > 0 }) {
-			t.appendRow(comparedRow(fig.Header, fig.Format, values...))
+			t.Row(comparedRow(fig.Header, fig.Format, values...)...)
 		}
 	}
-	t.render()
+	t.Print(w, screenWidth())
 	for _, v := range c.Variants {
 		if first, _, _ := strings.Cut(v.Digest.Error, "\n"); first != "" {
 			fmt.Fprintf(w, "%s was not finished: %s\n", v.Name, first)
@@ -213,19 +213,19 @@ func comparedRow(name, format string, values ...any) []any {
 const shownLinks = 12
 
 func comparedTable(w io.Writer, what string, c *compare.Comparison, rows []compare.Row) {
-	t := newTable(w, 2, comparedHeader(what, c)...)
+	t := newTable(2, comparedHeader(what, c)...)
 	for i, r := range rows {
 		if i == shownLinks {
-			t.appendRow([]any{fmt.Sprintf("and %d more", len(rows)-shownLinks)})
+			t.Row(fmt.Sprintf("and %d more", len(rows)-shownLinks))
 			break
 		}
 		var bytes []any
 		for _, n := range r.Bytes {
 			bytes = append(bytes, n)
 		}
-		t.appendRow(comparedRow(r.Name, "bytes", bytes...))
+		t.Row(comparedRow(r.Name, "bytes", bytes...)...)
 	}
-	t.render()
+	t.Print(w, screenWidth())
 }
 
 // printDifference says where a run parts from the first.

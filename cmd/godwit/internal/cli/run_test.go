@@ -369,9 +369,9 @@ func TestReportsThatGoToNoTerminalAreNotTooWide(t *testing.T) {
 			}
 		}
 		var b strings.Builder
-		wide := newTable(&b, 2, slices.Repeat([]any{"a column"}, 40)...)
-		wide.appendRow([]any{"a row", 1})
-		wide.render()
+		wide := newTable(2, slices.Repeat([]any{"a column"}, 40)...)
+		wide.Row("a row", 1)
+		wide.Print(&b, screenWidth())
 		for _, line := range strings.Split(b.String(), "\n") {
 			require.LessOrEqual(t, utf8.RuneCountInString(line), c.most, line)
 		}

@@ -159,27 +159,27 @@ func describeScenario(cmd *cobra.Command, d *scenario.Description) {
 	fmt.Fprintln(out)
 	if len(d.Params) > 0 {
 		fmt.Fprintf(out, "\nParameters, --set NAME=VALUE:\n")
-		g := newTable(out, 6, "name", "type", "default", "may be", "")
+		g := newTable(6, "name", "type", "default", "may be", "")
 		for _, p := range d.Params {
 			def := p.Default
 			if p.Required {
 				def = "(to be set)"
 			}
-			g.appendRow([]any{p.Name, typeText(&p), def, boundsText(&p), p.About})
+			g.Row(p.Name, typeText(&p), def, boundsText(&p), p.About)
 		}
-		g.render()
+		g.Print(out, screenWidth())
 	}
 	if len(d.Inputs) > 0 {
 		fmt.Fprintf(out, "\nInputs, --input NAME=FILE:\n")
-		g := newTable(out, 4, "name", "default", "")
+		g := newTable(4, "name", "default", "")
 		for _, in := range d.Inputs {
 			def := in.Default
 			if def == "" {
 				def = "(to be given)"
 			}
-			g.appendRow([]any{in.Name, def, in.About})
+			g.Row(in.Name, def, in.About)
 		}
-		g.render()
+		g.Print(out, screenWidth())
 	}
 	if len(d.Params)+len(d.Inputs) == 0 {
 		fmt.Fprintf(out, "\nIt has no parameters and no inputs.\n")

@@ -366,16 +366,16 @@ func sweepTable(w io.Writer, res *sweep.Results) {
 			header = append(header, cmp.Or(c.Header, c.Name))
 		}
 	}
-	t := newTable(w, len(res.Axes)+1, header...)
+	t := newTable(len(res.Axes)+1, header...)
 	for _, row := range res.Rows {
 		var cells []any
 		for _, c := range columns {
 			first, _, _ := strings.Cut(figures.Text(c.Format, c.Value(row)), "\n")
 			cells = append(cells, first)
 		}
-		t.appendRow(cells)
+		t.Row(cells...)
 	}
-	t.render()
+	t.Print(w, screenWidth())
 }
 
 // checkColumns refuses, before anything runs, to draw columns that there will not be.
