@@ -106,21 +106,27 @@ func (r *Region) checkNode(i uint32, sum *Stats) error {
 // and that the bit map shows which are empty. It returns the number of holes.
 func (b *bins) check(r *Region) (int, error) {
 	held := 0
-	for k, h := range b.head {
-		if k == octaves*subCount {
-			break
+	for o := range octaves {
+		sub, heads := b.sub[o], (*[subCount]uint32)(b.head[o<<subBits:])
+		if (sub != 0) != (b.top>>o&1 == 1) {
+			return 0, fmt.Errorf("bins %d to %d: the bit map says otherwise", o<<subBits, (o+1)<<subBits-1)
 		}
-		o := k >> subBits
-		if (h != 0) != (b.sub[o]>>(k&(subCount-1))&1 == 1) || (b.sub[o] != 0) != (b.top>>o&1 == 1) {
-			return 0, fmt.Errorf("bin %d with head %d: the bit map says otherwise", k, h)
+		if sub == 0 && *heads == [subCount]uint32{} {
+			continue // nearly all are
 		}
-		for prev := uint32(0); h != 0; prev, h = h, r.nodes[h].b {
-			n := &r.nodes[h]
-			if n.live() || n.a != prev || binOf(n.size) != uint32(k) {
-				return 0, fmt.Errorf("bin %d: node %d of %d bytes after node %d does not belong there", k, h, n.size, n.a)
+		for i, h := range heads {
+			k := o<<subBits + i
+			if (h != 0) != (sub>>i&1 == 1) {
+				return 0, fmt.Errorf("bin %d with head %d: the bit map says otherwise", k, h)
 			}
-			if held++; held > len(r.nodes) {
-				return 0, fmt.Errorf("bin %d: its list has a cycle", k)
+			for prev := uint32(0); h != 0; prev, h = h, r.nodes[h].b {
+				n := &r.nodes[h]
+				if n.live() || n.a != prev || binOf(n.size) != uint32(k) {
+					return 0, fmt.Errorf("bin %d: node %d of %d bytes after node %d does not belong there", k, h, n.size, n.a)
+				}
+				if held++; held > len(r.nodes) {
+					return 0, fmt.Errorf("bin %d: its list has a cycle", k)
+				}
 			}
 		}
 	}

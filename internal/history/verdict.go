@@ -188,10 +188,11 @@ func (r *replay) becalm() error {
 // ended, and what was struck; nothing of the planner's.
 type verdict struct {
 	*replay
-	m    *model
-	s    *stamped
-	next int // entry
-	told int // commands of the trace whose write-backs were looked at
+	m        *model
+	s        *stamped
+	next     int                   // entry
+	commands []trace.CommandRecord // of the trace, as far as it was looked at
+	told     int                   // of these, whose write-backs were
 }
 
 func newVerdict(r *replay) *verdict {
@@ -214,7 +215,8 @@ func (v *verdict) judge() error {
 // writtenBack tells the model of the write-backs, of what took their place, and of the copies
 // into new blocks, that failed up to a command.
 func (v *verdict) writtenBack(command uint64) {
-	commands := v.rec.Commands()
+	v.commands = append(v.commands, v.rec.CommandsFrom(len(v.commands))...)
+	commands := v.commands
 	for ; v.told < len(commands) && commands[v.told].ID <= command; v.told++ {
 		for _, s := range commands[v.told].Regrows {
 			if s.Point.Err() != nil {

@@ -261,30 +261,36 @@ func (s *hostStore) Check() error {
 	if s.given > s.inUse || (s.limit != 0 && s.inUse > s.limit) {
 		return fmt.Errorf("%d bytes given of %d mapped, limit %d", s.given, s.inUse, s.limit)
 	}
-	free := make(map[uint64]int)
-	listed := make(map[uint64]*[slabSize >> minClass / 64]uint64) // a bit for each smallest piece
+	type pieces struct {
+		*slab
+		free int
+		seen [slabSize >> minClass / 64]uint64 // a bit for each smallest piece
+	}
+	all := make(map[uint64]*pieces)
+	for base, sl := range s.slabs {
+		all[base] = &pieces{slab: sl}
+	}
 	for class, list := range s.free {
+		var p *pieces
+		var at uint64 // of p; neighbours in the list are mostly of one slab
 		for _, a := range list {
-			base := a &^ (slabSize - 1)
-			if sl := s.slabs[base]; sl == nil || sl.class != class || a&(1<<class-1) != 0 {
+			if base := a &^ (slabSize - 1); p == nil || base != at {
+				p, at = all[base], base
+			}
+			if p == nil || p.class != class || a&(1<<class-1) != 0 {
 				return fmt.Errorf("free piece %#x of class %d has no slab of that class", a, class)
 			}
-			seen := listed[base]
-			if seen == nil {
-				seen = new([slabSize >> minClass / 64]uint64)
-				listed[base] = seen
-			}
-			bit := (a - base) >> minClass
-			if seen[bit/64]&(1<<(bit%64)) != 0 {
+			bit := (a - at) >> minClass
+			if p.seen[bit/64]&(1<<(bit%64)) != 0 {
 				return fmt.Errorf("free piece %#x of class %d is listed twice", a, class)
 			}
-			seen[bit/64] |= 1 << (bit % 64)
-			free[base]++
+			p.seen[bit/64] |= 1 << (bit % 64)
+			p.free++
 		}
 	}
-	for base, sl := range s.slabs {
-		if free[base]+sl.live != slabSize>>sl.class {
-			return fmt.Errorf("slab %#x of class %d: %d free + %d live pieces are not all of it", base, sl.class, free[base], sl.live)
+	for base, p := range all {
+		if p.free+p.live != slabSize>>p.class {
+			return fmt.Errorf("slab %#x of class %d: %d free + %d live pieces are not all of it", base, p.class, p.free, p.live)
 		}
 	}
 	return nil
