@@ -36,14 +36,14 @@ func newModel(h *History, ids []mem.BufferID) *model {
 		m.doubt = append(m.doubt, make([]bool, r.Size))
 		m.wrote = append(m.wrote, make([]int, r.Size))
 		m.undone = append(m.undone, make([]int, r.Size))
-		for k := range m.wrote[i] {
-			m.wrote[i][k] = -1
-		}
+		fill(m.wrote[i], -1)
 	}
 	return m
 }
 
 // pattern is content that tells offsets and salts apart.
+//
+//go:norace
 func pattern(size int, salt uint32) []byte {
 	b := make([]byte, size)
 	for i := range b {
@@ -81,10 +81,27 @@ func (m *model) place(view, off, size int) (root int, r mem.Range) {
 func (m *model) setLost(view, off, size int, lost bool) {
 	root, r := m.place(view, off, size)
 	clear(m.doubt[root][r.Start:r.End])
-	is := m.lost[root][r.Start:r.End]
-	for i := range is {
-		is[i] = lost
+	fill(m.lost[root][r.Start:r.End], lost)
+}
+
+// fill and run go from byte to byte of what the model alone has: the race detector, which
+// would take most of the time, need not watch each.
+//
+//go:norace
+func fill[T bool | byte | int](s []T, v T) {
+	for i := range s {
+		s[i] = v
 	}
+}
+
+// run is how many of the first values are equal.
+//
+//go:norace
+func run(s []bool) (n int) {
+	for n < len(s) && s[n] == s[0] {
+		n++
+	}
+	return n
 }
 
 // rows are the runs that an operation works on, in the roots.
@@ -104,12 +121,21 @@ func (m *model) rows(op *operation) iter.Seq[flat.Row] {
 
 // readsLost reports whether an operation reads bytes that are lost.
 func (m *model) readsLost(op *operation) bool {
-	return m.reads(op, func(root, at int) bool { return m.lost[root][at] })
+	return m.readsFlagged(op, m.lost)
 }
 
 // readsDoubt reports whether an operation reads bytes that may be lost.
 func (m *model) readsDoubt(op *operation) bool {
-	return m.reads(op, func(root, at int) bool { return m.doubt[root][at] })
+	return m.readsFlagged(op, m.doubt)
+}
+
+// readsFlagged reports whether an operation reads a byte whose flag is set.
+func (m *model) readsFlagged(op *operation, flags [][]bool) bool {
+	return slices.ContainsFunc(m.h.touches(op), func(t touch) bool {
+		v := m.h.Views[t.view]
+		s := flags[v.Root][v.Origin+t.off:][:t.size]
+		return t.mode.Reads() && t.size > 0 && (s[0] || run(s) < t.size)
+	})
 }
 
 // doubtful notes that a buffer's bytes may be lost.
@@ -142,10 +168,7 @@ func (m *model) lose(op *operation) {
 func (m *model) date(op *operation, w row) {
 	root, r := m.place(op.Dst, w.dst, w.size)
 	clear(m.undone[root][r.Start:r.End])
-	wrote := m.wrote[root][r.Start:r.End]
-	for i := range wrote {
-		wrote[i] = m.now
-	}
+	fill(m.wrote[root][r.Start:r.End], m.now)
 }
 
 // undo notes that what an unmap was to write is what it was before, since its map
@@ -179,9 +202,8 @@ func (m *model) reads(op *operation, is func(root, at int) bool) bool {
 func (m *model) renew(root int, id mem.BufferID) {
 	m.ids[root] = id
 	clear(m.doubt[root])
-	for i := range m.wrote[root] {
-		m.wrote[root][i], m.undone[root][i] = m.now, 0
-	}
+	fill(m.wrote[root], m.now)
+	clear(m.undone[root])
 }
 
 // rests reports whether an operation reads bytes that a struck copy was to carry, or
@@ -286,16 +308,13 @@ func (m *model) free(x *entry, failed bool) {
 // those between rows, and where they are not the buffer's, stay as they were.
 func (m *model) read(op *operation) (bytes []byte, known []bool) {
 	bytes, known = make([]byte, op.bytes()), make([]bool, op.bytes())
-	for i := range bytes {
-		bytes[i], known[i] = untouched, true
-	}
+	fill(bytes, untouched)
+	fill(known, true)
 	for _, w := range m.h.rows(op) {
 		root, r := m.place(op.Dst, w.dst, w.size)
 		copy(bytes[w.src:], m.memory.Bytes(root, r))
 		for at, is := range m.memory.Known(root, r, m.memory.Limit(root)) {
-			for i := at.Start - r.Start; i < at.End-r.Start; i++ {
-				known[w.src+int(i)] = is
-			}
+			fill(known[w.src:][at.Start-r.Start:at.End-r.Start], is)
 		}
 	}
 	return bytes, known

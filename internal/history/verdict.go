@@ -1,6 +1,7 @@
 package history
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math"
@@ -321,14 +322,22 @@ func (v *verdict) read(x *entry) error {
 // bytes are known.
 func (x *entry) compare(m *model) (n int, err error) {
 	want, known := m.read(x.op)
-	for i := range x.got {
-		switch {
-		case !known[i]:
-			x.got[i] = 0
-		case x.got[i] != want[i]:
-			return 0, fmt.Errorf("byte %d of %d is %d, one flat memory has %d", i, len(x.got), x.got[i], want[i])
-		default:
-			n++
+	got := make([]byte, len(x.got))
+	copy(got, x.got) // which the race detector sees as a whole
+	for at, size := 0, 0; at < len(got); at += size {
+		size = run(known[at:])
+		part := want[at : at+size]
+		if !known[at] {
+			clear(x.got[at : at+size])
+			continue
+		}
+		if n += size; bytes.Equal(got[at:at+size], part) {
+			continue
+		}
+		for i, w := range part {
+			if got[at+i] != w {
+				return 0, fmt.Errorf("byte %d of %d is %d, one flat memory has %d", at+i, len(got), got[at+i], w)
+			}
 		}
 	}
 	return n, nil
@@ -430,9 +439,7 @@ func (r *replay) readEverything(v *verdict, q *queue) error {
 		}
 		lost, doubt := v.m.lost[view.Root], v.m.doubt[view.Root]
 		for off, end := 0, 0; off < view.Size; off = end {
-			for end = off + 1; end < view.Size && lost[end] == lost[off] && doubt[end] == doubt[off]; {
-				end++
-			}
+			end = off + min(run(lost[off:view.Size]), run(doubt[off:view.Size]))
 			r.audits++
 			op := &operation{ID: -2 * r.audits, Kind: opRead, Dst: i, DstOff: off, Size: end - off}
 			on := q

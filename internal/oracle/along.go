@@ -5,6 +5,8 @@ import "godwit/mem"
 // Along replays that a copy of r of a buffer brought all that its source held: what nobody
 // needed came along, and is there from now on. It is to be called after the copies that the
 // command needs (Prefetch), and before its own writes (Enqueue).
+//
+//go:norace
 func (o *Oracle) Along(id mem.BufferID, r mem.Range, from, to mem.MemoryID) {
 	b := o.buffers[id]
 	src, dst := b.at(o.topo.Store(from)), b.at(o.topo.Store(to))

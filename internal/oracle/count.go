@@ -37,6 +37,8 @@ func (o *Oracle) SetCount(size mem.BufferID, count uint64) {
 
 // recount makes the count of b's bytes another one: what was as good as there is
 // not any more.
+//
+//go:norace
 func (o *Oracle) recount(b *buffer) {
 	o.counts++
 	b.under = o.counts
@@ -69,6 +71,8 @@ func (s *store) has(b *buffer, i uint64) bool {
 
 // counting finds the size buffer that decides what an access brings: nil where
 // there is none, or it was never written or is mapped, or nothing is missing.
+//
+//go:norace
 func (o *Oracle) counting(a mem.Access) *buffer {
 	b := o.buffers[a.Buffer]
 	if b.size == 0 || !a.Mode.Reads() {
@@ -101,6 +105,8 @@ func (o *Oracle) countsOf(accs []mem.Access) (out []mem.Access) {
 }
 
 // arriveCounted is arrive for what counting found a count for.
+//
+//go:norace
 func (o *Oracle) arriveCounted(a mem.Access, count uint64) (moved uint64) {
 	b := o.buffers[a.Buffer]
 	s := b.at(o.topo.Store(a.Memory))

@@ -5,6 +5,8 @@ import "godwit/mem"
 // Evicted replays that a memory gave its block of some bytes up. It returns how many bytes
 // of the content nobody holds any more: none, where they were written back that had to
 // be.
+//
+//go:norace
 func (o *Oracle) Evicted(id mem.BufferID, m mem.MemoryID, r mem.Range) (lost uint64) {
 	b := o.buffers[id]
 	only := mem.SetOf(o.topo.Store(m))

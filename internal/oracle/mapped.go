@@ -26,6 +26,8 @@ func (o *Oracle) Unmapped(id mem.BufferID, r mem.Range) {
 }
 
 // hostWrites reports whether offset i on a memory is the host's to write.
+//
+//go:norace
 func (o *Oracle) hostWrites(b *buffer, m mem.MemoryID, i uint64) bool {
 	return o.topo.Store(m) == o.topo.Store(mem.Host) && slices.ContainsFunc(b.mapped, func(r mem.Range) bool {
 		return r.Start <= i && i < r.End

@@ -9,6 +9,9 @@
 // each byte of a buffer on each memory where it was used: it is for tests. What
 // scenarios and programs are told comes from package internal/ledger, which random
 // histories hold against this one.
+//
+// What goes from byte to byte is left out of the race detector (go:norace): nobody else
+// has these bytes, and to watch each took most of the time of the histories' tests.
 package oracle
 
 import (
@@ -132,6 +135,8 @@ func (o *Oracle) accept(a mem.Access) error {
 }
 
 // intact checks that nothing that is read was lost.
+//
+//go:norace
 func (o *Oracle) intact(accs []mem.Access) error {
 	for _, a := range accs {
 		b := o.buffers[a.Buffer]
@@ -158,6 +163,8 @@ func (o *Oracle) oneWriter(accs []mem.Access) error {
 }
 
 // arrive makes a's memory hold what it reads, and counts what it did not.
+//
+//go:norace
 func (o *Oracle) arrive(a mem.Access) (moved uint64) {
 	b := o.buffers[a.Buffer]
 	s := b.at(o.topo.Store(a.Memory))
@@ -177,6 +184,8 @@ func (o *Oracle) arrive(a mem.Access) (moved uint64) {
 }
 
 // write makes a's memory the only one that holds its range.
+//
+//go:norace
 func (o *Oracle) write(a mem.Access) {
 	b := o.buffers[a.Buffer]
 	s := b.at(o.topo.Store(a.Memory))
@@ -187,6 +196,7 @@ func (o *Oracle) write(a mem.Access) {
 	o.written(a.Buffer, a.Range)
 }
 
+//go:norace
 func (b *buffer) holders(i uint64) (out mem.MemorySet) {
 	for m, s := range b.stores {
 		if s != nil && s.has(b, i) {
@@ -196,6 +206,7 @@ func (b *buffer) holders(i uint64) (out mem.MemorySet) {
 	return out
 }
 
+//go:norace
 func (b *buffer) lose(i int) {
 	b.lost[i] = true
 	for _, s := range b.stores {
