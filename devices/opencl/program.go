@@ -46,7 +46,8 @@ type module struct {
 // Kernel is a cl_kernel of a module: beside what every kernel can be asked it answers OpenCL's own
 // questions (native_kernel.go). Its arguments are state of the cl_kernel,
 // so setting them and launching happens under mu. The module uses it until it is
-// closed, an accepted launch until it has ended, a query for its length.
+// closed, an accepted launch until it has ended (of unobserved ones, until it has been enqueued:
+// OpenCL keeps it from then on), a query for its length.
 type Kernel struct {
 	name string
 	args []devices.ArgInfo

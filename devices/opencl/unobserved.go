@@ -46,23 +46,12 @@ type span struct {
 	fenced   uint64      // protected by host.mu: a fence of points up to it is on its way
 	fence    *record     // protected by host.mu: the last fence, until it has ended
 	needs    []mem.Point // protected by host.mu: records before the span whose results it needs
-	uses     []use       // protected by host.mu: one for each kernel in the span
 
 	open atomic.Bool // there are points that no fence is on its way for
 }
 
-// use is a use of a kernel up to a point of the span.
-type use struct {
-	kernel *Kernel
-	last   uint64
-}
-
-// mostUses is how many kernels may be in a span, so that finding one is quick;
-// mostNeeds is how many records its commands may need.
-const (
-	mostUses  = 32
-	mostNeeds = 8
-)
+// mostNeeds is how many records the commands of a span may need.
+const mostNeeds = 8
 
 // has reports whether a point is in the span.
 func (q *span) has(seq uint64) bool { return q.from <= seq && seq <= q.to && seq != 0 }
@@ -70,22 +59,12 @@ func (q *span) has(seq uint64) bool { return q.from <= seq && seq <= q.to && seq
 // before reports whether there are points, and a later one comes after them.
 func (q *span) before(later uint64) bool { return q.has(q.from) && q.from < later }
 
-// keep notes that point seq uses k, and reports whether the span had no use of it.
-func (q *span) keep(k *Kernel, seq uint64) bool {
-	if i := q.use(k); i >= 0 {
-		q.uses[i].last = seq
-		return false
-	}
-	q.uses = append(q.uses, use{k, seq})
-	return true
-}
-
 // mayBeUnobserved reports whether r, whose waits hold it up no more, can be enqueued
 // without an event. host.mu is held.
 func (r *record) mayBeUnobserved(cmd *devices.Command) bool {
 	q := r.q
 	return cmd.Unobserved && r.host.quirks.slowEvents && r.op == devices.OpLaunch && q.inOrder && r.failure == nil &&
-		len(r.lent) == 0 && len(r.unpin) == 0 && r.runner == nil && q.span.room(r.kernel) && r.followsLocked()
+		len(r.lent) == 0 && len(r.unpin) == 0 && r.runner == nil && r.followsLocked()
 }
 
 // followsLocked reports whether the cl queue alone orders r behind all that it waits
@@ -125,14 +104,6 @@ func (r *record) behind(x *record) bool {
 	return x != nil && x.state == native && !x.completed && x.line() == r.q && (len(x.edges) == 0 || r.host.quirks.failedWaitsKeepOrder)
 }
 
-// room reports whether the span has a use of k, or room for one.
-func (q *span) room(k *Kernel) bool { return len(q.uses) < mostUses || q.use(k) >= 0 }
-
-// use is the index of k's use; -1 where the span has none.
-func (q *span) use(k *Kernel) int {
-	return slices.IndexFunc(q.uses, func(u use) bool { return u.kernel == k })
-}
-
 // launchUnobservedUnlocks is the rest of Submit for an unobserved launch.
 func (h *host) launchUnobservedUnlocks(r *record) (mem.Point, error) {
 	q := r.q
@@ -141,6 +112,7 @@ func (h *host) launchUnobservedUnlocks(r *record) (mem.Point, error) {
 	r.handles = r.handles[:0]
 	h.mu.Unlock()
 	err := r.give(ocl.Tag{})
+	r.letGo() // a kernel that has been enqueued is kept by OpenCL
 	h.mu.Lock()
 	if err != nil {
 		h.refuseLocked(r)
@@ -153,9 +125,6 @@ func (h *host) launchUnobservedUnlocks(r *record) (mem.Point, error) {
 		x.from = p.Seq
 	}
 	x.to = p.Seq
-	if x.keep(r.kernel, p.Seq) {
-		r.kernel = nil // its use is the span's
-	}
 	x.open.Store(true)
 	h.refuseLocked(r) // the point is all that is left of it
 	return p, nil
@@ -197,20 +166,7 @@ func (h *host) endSpanUnlocks(q *Queue, from, to uint64) {
 		}
 	}
 	x.status = 0
-	var done [mostUses]*Kernel
-	n := 0
-	x.uses = slices.DeleteFunc(x.uses, func(u use) bool {
-		if u.last > to {
-			return false
-		}
-		done[n] = u.kernel
-		n++
-		return true
-	})
 	h.mu.Unlock()
-	for _, k := range done[:n] {
-		k.release()
-	}
 	for ; from <= to; from++ {
 		q.line.End(mem.Point{Line: q.line, Seq: from}, err)
 	}
