@@ -30,16 +30,10 @@ func Pairs(context.Context) ([]Pair, error) {
 	return nil, err
 }
 
-// Run always fails with ErrMissing.
-func (*Trial) Run(context.Context) (d LinkTrial, err error) {
-	_, err = Discover()
-	return d, err
-}
-
 // LinkDriver always fails with ErrMissing.
-func LinkDriver() (string, error) {
-	_, err := Discover()
-	return "", err
+func LinkDriver() (platform int, version string, err error) {
+	_, err = Discover()
+	return 0, "", err
 }
 
 // Objects returns how many cl objects this process has created and released: none.

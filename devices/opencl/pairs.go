@@ -4,9 +4,12 @@ package opencl
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"godwit/devices"
+	"godwit/devices/opencl/internal/ocl"
+	"godwit/mem"
 )
 
 // Pairs lists what joins the devices of each platform that has several GPUs. No device is opened for
@@ -45,4 +48,20 @@ func pairsOf(ctx context.Context, first int, found []Found) (pairs []Pair) {
 		}
 	}
 	return pairs
+}
+
+// LinkDriver is the index of the first platform that may have windows and has two devices, and the version of its
+// driver.
+func LinkDriver() (platform int, version string, err error) {
+	all, err := discover()
+	if err != nil {
+		return 0, "", err
+	}
+	for i := range all {
+		o := options{nvlink: nvlinkByEnv()}
+		if o.over(quirksOf(all[i].Info.Platform)).windows && i+1 < len(all) && all[i+1].Platform == all[i].Platform {
+			return all[i].Platform, all[i].device.ID.Text(ocl.DriverVersion), nil
+		}
+	}
+	return 0, "", fmt.Errorf("no platform here has two GPUs that links are for: %w", mem.ErrDeviceNotFound)
 }

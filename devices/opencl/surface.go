@@ -17,12 +17,5 @@ type Pair struct {
 	Missing  error // why they go by way of the host's memory; nil where they do not
 }
 
-// Trial tries whether a driver that nobody has tried can be trusted with windows. It may crash,
-// so it is for a process of its own, which says before each step what it is about to do.
-type Trial struct {
-	Most uint64       // the largest window, in bytes; 0 is 500 MiB, with what the driver adds below the limit
-	Say  func(string) // is told of each step before it is done
-}
-
 // Counts are objects of each kind, by OpenCL's names.
 type Counts = ocl.Counts

@@ -276,28 +276,6 @@ func TestWithoutWindowsADeviceSaysWhatIsMissing(t *testing.T) {
 	require.Error(t, devs[0].Windows(t.Context(), devs[0]))
 }
 
-func TestATrialSaysHowItWent(t *testing.T) {
-	fake := inWindows(t)
-	if fake == nil {
-		return
-	}
-	var steps []string
-	trial := Trial{Most: 64 << 10, Say: func(s string) { steps = append(steps, s) }}
-	d, err := trial.Run(t.Context())
-	require.NoError(t, err)
-	require.True(t, d.Good, "%+v", d)
-	require.Equal(t, "580.159.04", d.Version)
-	require.Contains(t, d.Tried, "2000 hand-overs of 64 KiB")
-	require.Contains(t, steps, "2000 hand-overs of 64 KiB")
-	require.Empty(t, fake.Violations())
-
-	fake.Fail(500, 1)
-	d, err = trial.Run(t.Context())
-	require.NoError(t, err)
-	require.False(t, d.Good)
-	require.Contains(t, d.Tried, "then: ")
-}
-
 func TestPairsSayWhatJoinsDevicesAndWhatIsMissing(t *testing.T) {
 	if inWindows(t) == nil {
 		return

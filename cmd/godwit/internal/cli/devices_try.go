@@ -26,7 +26,7 @@ func tryDriver(ctx context.Context, out io.Writer, most uint64) error {
 	if err != nil {
 		return err
 	}
-	version, err := opencl.LinkDriver()
+	_, version, err := opencl.LinkDriver()
 	if err != nil {
 		return err
 	}
@@ -70,8 +70,7 @@ const stepPrefix = "step: "
 
 // tryHere is what the child does.
 func tryHere(cmd *cobra.Command, most uint64) error {
-	t := opencl.Trial{Most: most, Say: func(step string) { fmt.Fprintln(cmd.ErrOrStderr(), stepPrefix+step) }}
-	d, err := t.Run(cmd.Context())
+	d, err := tryLinks(cmd.Context(), most, func(step string) { fmt.Fprintln(cmd.ErrOrStderr(), stepPrefix+step) })
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"godwit/devices/opencl"
+	"godwit/internal/nvlink"
 	"godwit/internal/nvlink/nvlinktest"
 )
 
@@ -42,7 +43,7 @@ func TestAnUnknownDriverIsUsedOnceItWasTried(t *testing.T) {
 
 	out, code = runGodwit(t, append(env, "GODWIT_SHIM_CRASHES=1"), "devices", "--try", "--try-most=65536")
 	require.Equal(t, 1, code, out)
-	require.Contains(t, out, "driver 777.1: not to be used (the process ended with signal: aborted in: 2 hand-overs of 4 KiB)")
+	require.Contains(t, out, "driver 777.1: not to be used (the process ended with signal: aborted in: opening the links, and their first windows, of ")
 	out, _ = runGodwit(t, env, "devices")
 	require.Contains(t, out, "no link: driver 777.1 has failed (the process ended with signal: aborted")
 
@@ -66,4 +67,30 @@ func TestDevicesSaysWhatALinkLacks(t *testing.T) {
 	out, code := runGodwit(t, append(env, "GODWIT_NVLINK=off"), "devices", "--try")
 	require.Equal(t, 1, code)
 	require.Contains(t, out, "no platform here has two GPUs that links are for")
+}
+
+func TestATrialSaysHowItWent(t *testing.T) {
+	if found, err := opencl.Discover(); err != nil || len(found) < 2 {
+		t.Skip("two OpenCL devices are needed: ", err)
+	}
+	fake := nvlinktest.Again(t)
+	if fake == nil {
+		return
+	}
+	var steps []string
+	try := func() nvlink.Driver {
+		d, err := tryLinks(t.Context(), 64<<10, func(step string) { steps = append(steps, step) })
+		require.NoError(t, err)
+		require.Equal(t, "580.159.04", d.Version)
+		require.Contains(t, steps, "2000 hand-overs of 64 KiB")
+		return d
+	}
+	d := try()
+	require.True(t, d.Good, "%+v", d)
+	require.Contains(t, d.Tried, "2000 hand-overs of 64 KiB")
+	require.Empty(t, fake.Violations())
+	fake.Fail(500, 1)
+	d = try()
+	require.False(t, d.Good)
+	require.Contains(t, d.Tried, "then: ")
 }
