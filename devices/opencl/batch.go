@@ -120,14 +120,6 @@ func (q *Queue) SubmitBatch(b devices.Batch, to []devices.Queue, waits []mem.Wai
 
 var noCommand devices.Command // a batch's
 
-// takesLocked fails where q takes no batches, of either end, any more.
-func (q *Queue) takesLocked() error {
-	if q.closing {
-		return q.errClosed()
-	}
-	return q.dev.usable()
-}
-
 // Chunk implements devices.Batcher: the mover measures.
 func (q *Queue) Chunk(devices.Queue, uint64) uint64 { return 0 }
 

@@ -54,14 +54,6 @@ func (r *record) mayBeDeferred(cmd *devices.Command) bool {
 	return false
 }
 
-// waiter has transfers deferred to who waits for them.
-type waiter struct{}
-
-func (waiter) run(*record) {}
-
-// deferred reports whether r is deferred to its waiter.
-func (r *record) deferred() bool { return r.runner == runner(waiter{}) }
-
 // carryOut does the command of p where it is deferred to its waiter: one who may block within
 // OpenCL does it by himself. For one who may not, it goes on as any command does, unless it can be copied
 // here at once.
@@ -69,10 +61,10 @@ func (h *host) carryOut(q *Queue, p mem.Point, block bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	r := q.flight.get(p.Seq)
-	if r == nil || !r.deferred() {
+	if r == nil || !r.deferred {
 		return
 	}
-	r.runner = nil
+	r.deferred = false
 	here := r.memory != 0
 	if here && block {
 		h.waitForUnlocks(r)

@@ -187,7 +187,7 @@ func leftToItsWait(q *Queue, p mem.Point) bool {
 	q.dev.host.mu.Lock()
 	defer q.dev.host.mu.Unlock()
 	r := q.flight.get(p.Seq)
-	return r != nil && r.deferred()
+	return r != nil && r.deferred
 }
 
 // Where OpenCL takes the bytes of a write when it is enqueued, a small one is.
@@ -238,7 +238,7 @@ func buffersComeAndGo(t *testing.T) {
 		for waits := false; !waits; runtime.Gosched() {
 			x.d.host.mu.Lock()
 			r := x.q.flight.get(p.Seq)
-			waits = r != nil && r.state == elsewhere && !r.deferred()
+			waits = r != nil && r.state == elsewhere && !r.deferred
 			x.d.host.mu.Unlock()
 		}
 		time.Sleep(20 * time.Millisecond) // it is in the call by now, else this shows nothing

@@ -36,26 +36,6 @@ func (d *Device) isDirect() bool {
 		d.host.context.IsDirect(d.service)
 }
 
-// createDirect makes a cl_mem in memory of ours; 0 where there is no room.
-func (s *store) createDirect(size uint64) (m ocl.Mem, memory uintptr) {
-	if limit := s.dev.info.GlobalMemory; limit != 0 && (size > limit || s.reserved > limit-size) {
-		return 0, 0
-	}
-	if m, memory = s.dev.host.context.NewDirectBuffer(size); m != 0 {
-		s.reserved += size
-	}
-	return m, memory
-}
-
-// inProcess is where in this process a part of a block of the device is; 0 where r cannot be done
-// here.
-func (r *record) inProcess(d *Device, at place) uint64 {
-	if r.q.timing || r.late != nil || !d.info.SharesHost {
-		return 0
-	}
-	return at.memory
-}
-
 // copyHere copies what r, which is done in place, has to copy.
 func (r *record) copyHere() {
 	if r.memory == 0 {

@@ -21,7 +21,7 @@ func (r *record) fill(cmd *devices.Command) error {
 		r.times.Queued = devices.Now()
 	}
 	if r.host.worker != nil {
-		r.runner = r.host.worker
+		r.runner = runInWorker
 	}
 	switch cmd.Op {
 	case devices.OpMarker:
@@ -44,7 +44,7 @@ func (r *record) fill(cmd *devices.Command) error {
 		r.cmd.Size, r.late = cmd.Size, cmd.Late
 		err := r.fillCopy(cmd, cmd.Size, cmd.Size, ocl.Copy, ocl.Read, ocl.Write)
 		if err == nil && cmd.Carrier != nil {
-			r.runner = carried{cmd.Carrier}
+			r.runner, r.carrier = runCarrier, cmd.Carrier
 		}
 		return err
 	case devices.OpCopyRect:
@@ -85,17 +85,21 @@ func (r *record) own(dev devices.Device) error {
 	return nil
 }
 
-// src and dst find where one end is.
-func (r *record) src(d *Device, l *devices.Loc, n uint64) (place, error) {
-	at, err := d.locate(l.Block, l.Off, n, false)
-	r.cmd.Src, r.cmd.SrcOff = at.mem, at.off
-	return at, err
+// src and dst find where one end is, and return its address in this process; 0 if r cannot be done here.
+func (r *record) src(d *Device, l *devices.Loc, n uint64) (here uint64, err error) {
+	return r.find(&r.cmd.Src, &r.cmd.SrcOff, d, l, n)
 }
 
-func (r *record) dst(d *Device, l *devices.Loc, n uint64) (place, error) {
+func (r *record) dst(d *Device, l *devices.Loc, n uint64) (here uint64, err error) {
+	return r.find(&r.cmd.Dst, &r.cmd.DstOff, d, l, n)
+}
+
+func (r *record) find(m *ocl.Mem, off *uint64, d *Device, l *devices.Loc, n uint64) (here uint64, err error) {
 	at, err := d.locate(l.Block, l.Off, n, false)
-	r.cmd.Dst, r.cmd.DstOff = at.mem, at.off
-	return at, err
+	if *m, *off = at.mem, at.off; r.q.timing || r.late != nil || !d.info.SharesHost {
+		at.memory = 0
+	}
+	return at.memory, err
 }
 
 // locate finds a part of a block; see store.resolve.
@@ -126,9 +130,9 @@ func (r *record) fillCopy(cmd *devices.Command, srcLen, dstLen uint64, within, r
 		if err := r.hostEnd(&cmd.Dst, dstLen); err != nil {
 			return err
 		}
-		at, err := r.src(d, &cmd.Src, srcLen)
+		here, err := r.src(d, &cmd.Src, srcLen)
 		if read == ocl.Read {
-			r.memory = r.inProcess(d, at)
+			r.memory = here
 		}
 		return err
 	case toCL && to == d:
@@ -136,10 +140,10 @@ func (r *record) fillCopy(cmd *devices.Command, srcLen, dstLen uint64, within, r
 		if err := r.hostEnd(&cmd.Src, srcLen); err != nil {
 			return err
 		}
-		at, err := r.dst(d, &cmd.Dst, dstLen)
+		here, err := r.dst(d, &cmd.Dst, dstLen)
 		r.pinned = d.host.pinned.holds(addressOf(r.bytes), uint64(len(r.bytes)))
 		if write == ocl.Write {
-			r.memory = r.inProcess(d, at)
+			r.memory = here
 		}
 		return err
 	case !fromCL && !toCL:
@@ -150,11 +154,11 @@ func (r *record) fillCopy(cmd *devices.Command, srcLen, dstLen uint64, within, r
 
 // fillPeer is a copy of which both ends are OpenCL devices of one platform.
 func (r *record) fillPeer(cmd *devices.Command, from, to *Device, srcLen, dstLen uint64, within ocl.Op) error {
-	src, err := r.src(from, &cmd.Src, srcLen)
+	here, err := r.src(from, &cmd.Src, srcLen)
 	if err != nil {
 		return err
 	}
-	dst, err := r.dst(to, &cmd.Dst, dstLen)
+	there, err := r.dst(to, &cmd.Dst, dstLen)
 	if err != nil {
 		return err
 	}
@@ -175,7 +179,7 @@ func (r *record) fillPeer(cmd *devices.Command, from, to *Device, srcLen, dstLen
 	default:
 		return fmt.Errorf("device %s: copy from device %s: its memory is across a bus, and rings are for batches: %w", to.name, from.name, mem.ErrInvalidOperation)
 	}
-	if here, there := r.inProcess(from, src), r.inProcess(to, dst); cmd.Op == devices.OpCopy && here != 0 && there != 0 {
+	if cmd.Op == devices.OpCopy && here != 0 && there != 0 {
 		r.memory, r.source = there, storage.BytesAt(here, cmd.Size)
 	}
 	return nil
@@ -254,7 +258,7 @@ func (r *record) fillHost(cmd *devices.Command, srcLen, dstLen uint64) error {
 
 // hostCall makes r a host call.
 func (r *record) hostCall(f func(context.Context) error) {
-	r.op, r.call, r.runner = devices.OpHostCall, f, goroutine{}
+	r.op, r.call, r.runner = devices.OpHostCall, f, runCall
 }
 
 // fillLaunch encodes the arguments for C.

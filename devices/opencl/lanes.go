@@ -29,7 +29,7 @@ func (r *record) lane(most int) lane {
 		return fail
 	case r.isVoid(), r.late != nil && r.call == nil && !r.cut(), r.memory != 0 && r.reached && r.length() <= most:
 		return inPlace
-	case r.runner != nil:
+	case r.runner != nil || r.deferred:
 		return toRunner
 	}
 	return toOpenCL
@@ -44,7 +44,9 @@ func (r *record) isVoid() bool { return r.op == devices.OpMarker && r.reached &&
 // submitUnlocks is the rest of Submit for r, of which waits may hold it. It ends no point that
 // anybody waits for.
 func (h *host) submitUnlocks(r *record, cmd *devices.Command) (mem.Point, error) {
-	h.fenceWaitsUnlocks(r)
+	if h.quirks.slowEvents {
+		h.fenceWaitsUnlocks(r)
+	}
 	if !h.resolveLocked(r) {
 		h.acceptLocked(r)
 		return r.point, nil
@@ -54,9 +56,7 @@ func (h *host) submitUnlocks(r *record, cmd *devices.Command) (mem.Point, error)
 		h.readyLocked(r)
 		return r.point, nil
 	}
-	if r.mayBeDeferred(cmd) {
-		r.runner = waiter{}
-	}
+	r.deferred = r.mayBeDeferred(cmd)
 	switch r.lane(directAtOnce) {
 	case inPlace:
 		return h.copyNowUnlocks(r), nil
@@ -66,7 +66,7 @@ func (h *host) submitUnlocks(r *record, cmd *devices.Command) (mem.Point, error)
 		r.elsewhere()
 		return r.point, nil
 	}
-	if r.mayBeUnobserved(cmd) {
+	if cmd.Unobserved && h.quirks.slowEvents && r.mayBeUnobserved() {
 		return h.launchUnobservedUnlocks(r)
 	}
 	if err := h.enqueueUnlocks(r); err != nil {
@@ -143,9 +143,6 @@ func (h *host) enqueueUnlocks(r *record) error {
 	defer h.mu.Lock()
 	r.behindEdges()
 	for _, x := range r.ends() {
-		if x.tag.IsZero() {
-			x.tag = h.sink.Tag(x.index)
-		}
 		x.callbackDue = true // it may come before the call returns that gives r to OpenCL
 	}
 	err := r.give(r.tag)
@@ -215,24 +212,19 @@ func (r *record) refusal(st ocl.Status) error {
 	return statusError(st, "%v on device %s", r.op, r.q.dev.name)
 }
 
-// runner carries out commands whose waits are reached, and then calls finishedBy. OpenCL has no
-// event of them that others could wait for. Of those that a waiter has it is otherwise, see
-// blocking.go.
-type runner interface {
-	// run begins to carry out r. mu is held; it does not block.
-	run(r *record)
-}
-
 // elsewhere: held to elsewhere. mu is held.
+//
+// A runner begins to carry out a command whose waits are reached, under mu and without blocking, and
+// finishedBy is called then. OpenCL has no event of it that others could wait for. Those that are
+// deferred have none: see blocking.go.
 func (r *record) elsewhere() {
-	r.to(elsewhere)
-	r.runner.run(r)
+	if r.to(elsewhere); r.runner != nil {
+		r.runner(r)
+	}
 }
 
-// goroutine runs host calls, each in a goroutine of its own.
-type goroutine struct{}
-
-func (goroutine) run(r *record) {
+// runCall runs host calls, each in a goroutine of its own.
+func runCall(r *record) {
 	r.submits()
 	r.q.calls.Go(func() {
 		r.begins()
@@ -256,13 +248,11 @@ func (r *record) Carried(err error) {
 	r.host.finishedBy(r, err)
 }
 
-// carried runs copies that somebody else does.
-type carried struct{ by devices.Carrier }
-
-func (c carried) run(r *record) {
+// runCarrier runs copies that somebody else does.
+func runCarrier(r *record) {
 	r.submits()
 	r.begins()
-	c.by.Carry(r)
+	r.carrier.Carry(r)
 }
 
 // protect calls f, and turns a panic into an error.

@@ -104,7 +104,7 @@ func (d *Device) NewILProgram(il []byte) (*NativeProgram, error) {
 // NewBinaryProgram makes a program of binaries, one for each device. Where some
 // are no binaries of their device, each has its status, in the order of on; but
 // OpenCL may take any bytes, and fail with the same status to build them. It
-// fails with mem.ErrInvalidValue where two that are one real device (Handle) have
+// fails with mem.ErrInvalidValue where two that are one real device have
 // different binaries: those take two programs.
 func NewBinaryProgram(on []*Device, binaries [][]byte) (p *NativeProgram, each []mem.Status, err error) {
 	if len(on) == 0 || len(on) != len(binaries) {
@@ -251,19 +251,6 @@ func programHandles(h *host, list []*NativeProgram) ([]ocl.Program, error) {
 	return hs, nil
 }
 
-// Info is what clGetProgramInfo answers; devices in it are OpenCL's own.
-func (p *NativeProgram) Info(what uint32) ([]byte, error) {
-	if what == ocl.ProgramNames {
-		names, st := p.cl.KernelNames()
-		if st != 0 {
-			return nil, statusError(st, "kernel names")
-		}
-		return append([]byte(strings.Join(names, ";")), 0), nil
-	}
-	b, st := p.cl.Info(what)
-	return b, statusError(st, "program information %#x", what)
-}
-
 // BuildInfo is what clGetProgramBuildInfo answers for d.
 func (p *NativeProgram) BuildInfo(d *Device, what uint32) ([]byte, error) {
 	b, st := p.cl.BuildInfo(d.id, what)
@@ -334,7 +321,3 @@ func (p *NativeProgram) drop() {
 		p.cl.Release()
 	}
 }
-
-// Handle is the cl_device_id below d, as an integer: two devices with the same
-// are one real device.
-func (d *Device) Handle() uintptr { return uintptr(d.id) }

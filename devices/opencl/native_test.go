@@ -27,7 +27,6 @@ __kernel void look(read_only image2d_t im, sampler_t s, __global float4 *out) { 
 
 // What clGetProgramInfo and others are asked for.
 const (
-	programSource     = 0x1164
 	buildStatus       = 0x1181
 	buildOptions      = 0x1182
 	buildLogText      = 0x1183
@@ -138,7 +137,7 @@ func TestProgramsAreCompiledWithHeadersLinkedAndMadeOfBinaries(t *testing.T) {
 // twice, so builds name it once.
 func TestTwoDevicesOnOneRealDeviceBuildTogether(t *testing.T) {
 	a, b := open(t, 1, map[string]string{"device": "0"})[0], open(t, 1, map[string]string{"device": "0"})[0]
-	require.Equal(t, a.Handle(), b.Handle())
+	require.Equal(t, a.id, b.id)
 	p := linked(t, []*Device{a, b, a})
 	require.Equal(t, scaled, scale(t, a, p))
 	require.Equal(t, scaled, scale(t, b, p))
@@ -237,9 +236,6 @@ func TestProgramErrorsCarryOpenCLsStatus(t *testing.T) {
 	st, err := p.BuildInfo(d, buildStatus)
 	require.NoError(t, err)
 	require.EqualValues(t, -2, int32(binary.NativeEndian.Uint32(st)))
-	src, err := p.Info(programSource)
-	require.NoError(t, err)
-	require.Contains(t, string(src), "bad(")
 	require.ErrorIs(t, p.Build(BuildCall{}), mem.ErrInvalidValue)
 	require.Error(t, p.Build(BuildCall{On: []*Device{d}, Options: "--no-such-option"}))
 	_, err = p.BuildInfo(d, 0x9999)
@@ -291,9 +287,6 @@ func TestAProgramMayHaveNoKernels(t *testing.T) {
 	names, err := l.KernelNames()
 	require.NoError(t, err)
 	require.Empty(t, names)
-	text, err := l.Info(ocl.ProgramNames)
-	require.NoError(t, err)
-	require.Equal(t, []byte{0}, text)
 }
 
 // A kernel in flight keeps what it needs when its program goes.

@@ -98,14 +98,16 @@ func parse(cfg devices.Config) (Selection, options, error) {
 		case "events":
 			opts.events = v
 			ok = v == "watch" || v == "callback"
-		case "carve", "worker", "quiet", "direct", "bus", "nvlink":
-			*switches[key] = toggle(v)
-			ok = v == "on" || v == "off" || v == "try" && key == "nvlink"
 		case "slab":
 			opts.slab, err = strconv.ParseUint(v, 10, 64)
 			ok = err == nil && opts.slab > 0
 		default:
-			return sel, opts, fmt.Errorf("driver opencl: parameter %q: it takes platform, device, type, count, bus, carve, slab, direct, events, nvlink, worker and quiet: %w", key, mem.ErrInvalidValue)
+			t := switches[key]
+			if t == nil {
+				return sel, opts, fmt.Errorf("driver opencl: parameter %q: it takes platform, device, type, count, bus, carve, slab, direct, events, nvlink, worker and quiet: %w", key, mem.ErrInvalidValue)
+			}
+			*t = toggle(v)
+			ok = v == "on" || v == "off" || v == "try" && key == "nvlink"
 		}
 		if !ok {
 			return sel, opts, fmt.Errorf("driver opencl: parameter %s: %q is none of its values: %w", key, v, mem.ErrInvalidValue)

@@ -56,7 +56,9 @@ func (d *Device) NewQueue(opts devices.QueueOptions) (devices.Queue, error) {
 	}
 	q.line.OnWait(func() {
 		d.host.hurry()
-		q.fenceSoon()
+		if q.span.open.Load() {
+			q.fenceSoon()
+		}
 	})
 	if opts.Profiling {
 		q.timing, q.times = true, make([]timed, keptTimes)
@@ -77,13 +79,10 @@ func (q *Queue) Submit(cmd *devices.Command, waits []mem.Wait) (mem.Point, error
 	if err := devices.CheckCommand(cmd, &q.dev.info); err != nil {
 		return mem.Point{}, fmt.Errorf("device %s: %w", q.dev.name, err)
 	}
-	if err := q.dev.usable(); err != nil {
-		return mem.Point{}, err
-	}
 	h.mu.Lock()
-	if q.closing {
+	if err := q.takesLocked(); err != nil {
 		h.mu.Unlock()
-		return mem.Point{}, q.errClosed()
+		return mem.Point{}, err
 	}
 	q.inside++
 	r := h.takeLocked(q, cmd.Op)
@@ -104,6 +103,14 @@ func (q *Queue) Submit(cmd *devices.Command, waits []mem.Wait) (mem.Point, error
 	}
 	r.strict = r.needsReached()
 	return h.submitUnlocks(r, cmd)
+}
+
+// takesLocked fails where q takes no commands any more.
+func (q *Queue) takesLocked() error {
+	if q.closing {
+		return q.errClosed()
+	}
+	return q.dev.usable()
 }
 
 // submittedLocked ends a Submit.

@@ -66,7 +66,7 @@ type record struct {
 	host      *host      // immutable
 	index     int        // immutable: of host.records
 	self      [1]*record // immutable
-	tag       ocl.Tag    // C memory; made by the first enqueue
+	tag       ocl.Tag    // immutable: C memory
 	gate.Gate            // what holds it: its blockers
 	pin       runtime.Pinner
 
@@ -106,20 +106,22 @@ type life struct {
 	earlier []ocl.Event // events of earlier tries
 
 	// What to do, from the command.
-	runner runner        // carries it out where that is not OpenCL; its waits are reached then
-	bytes  []byte        // host end of a transfer
-	memory uint64        // the other end's address, where it is this process's; else 0
-	source []byte        // of a copy between two devices of which both ends are this process's, where memory is the destination
-	times  devices.Times // by the host's clock, where its queue keeps any: all of a host call, else what OpenCL cannot know
-	kernel *Kernel
-	batch  *batch       // it is an end of a batch
-	end    int          // which
-	hops   bool         // it is a copy between windows, hop
-	late   devices.Late // which part of the copy there is to do; nil is all
-	call   func(context.Context) error
-	begun  atomic.Bool // a runner has begun with it
-	fences uint64      // it is no command, but the marker of a fence: of the points up to this
-	cmd    ocl.Command
+	runner   func(*record) // carries it out where that is not OpenCL; its waits are reached then
+	carrier  devices.Carrier
+	deferred bool          // to its waiter, who carries it out
+	bytes    []byte        // host end of a transfer
+	memory   uint64        // the other end's address, where it is this process's; else 0
+	source   []byte        // of a copy between two devices of which both ends are this process's, where memory is the destination
+	times    devices.Times // by the host's clock, where its queue keeps any: all of a host call, else what OpenCL cannot know
+	kernel   *Kernel
+	batch    *batch       // it is an end of a batch
+	end      int          // which
+	hops     bool         // it is a copy between windows, hop
+	late     devices.Late // which part of the copy there is to do; nil is all
+	call     func(context.Context) error
+	begun    atomic.Bool // a runner has begun with it
+	fences   uint64      // it is no command, but the marker of a fence: of the points up to this
+	cmd      ocl.Command
 }
 
 type state uint8
@@ -167,7 +169,7 @@ func (h *host) takeLocked(q *Queue, op devices.Op) *record {
 		for i := range some {
 			r := &some[i]
 			r.self[0] = r
-			r.host, r.index, r.waits, r.args = h, len(h.records), r.two[:0], room[i*fewArgs:i*fewArgs:(i+1)*fewArgs]
+			r.host, r.index, r.tag, r.waits, r.args = h, len(h.records), h.sink.Tag(len(h.records)), r.two[:0], room[i*fewArgs:i*fewArgs:(i+1)*fewArgs]
 			h.records = append(h.records, r)
 			h.free = append(h.free, &some[len(some)-1-i]) // the first is taken first
 		}
@@ -461,7 +463,9 @@ func (h *host) finishUnlocks(r *record, err error) {
 	h.mu.Lock()
 	q.pending--
 	h.doneWithLocked(r)
-	h.drainSpanUnlocks(q)
+	if h.quirks.slowEvents {
+		h.drainSpanUnlocks(q)
+	}
 	if q.closing {
 		h.ended.Broadcast()
 	}

@@ -71,7 +71,8 @@ func (s *store) newSlab(size uint64) *slab {
 	if s.windowed(size) {
 		sl.mem, sl.window = s.createWindow(size)
 	} else {
-		sl.size, sl.mem = padded(size, true), s.create(size, true) // the engine may have been lost since
+		sl.size = padded(size, true) // the engine may have been lost since
+		sl.mem, _ = s.create(size, true)
 	}
 	if s.learn(sl); sl.mem == 0 {
 		return nil

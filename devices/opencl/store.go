@@ -111,11 +111,8 @@ func (s *store) takeOne(size, align uint64) (storage.Place, bool) {
 	o, ok := object{live: true, size: size}, false
 	if s.carve {
 		ok = s.carveOut(&o, size, align)
-	} else if s.dev.direct {
-		o.base, o.memory = s.createDirect(size)
-		ok = o.base != 0
 	} else {
-		o.base = s.create(size, s.touches())
+		o.base, o.memory = s.create(size, s.touches())
 		ok = o.base != 0
 	}
 	if !ok {
@@ -145,15 +142,23 @@ func padded(size uint64, touched bool) uint64 {
 // touches reports whether cl_mems of single blocks are touched.
 func (s *store) touches() bool { return !s.dev.info.SharesHost && s.dev.host.worker == nil }
 
-// create makes a cl_mem, or returns 0 where there is no room. mu is held.
-func (s *store) create(size uint64, touched bool) (m ocl.Mem) {
+// within reports whether a cl_mem of n bytes is within the device's memory. mu is held.
+func (s *store) within(n uint64) bool {
+	limit := s.dev.info.GlobalMemory
+	return limit == 0 || n <= limit && s.reserved <= limit-n
+}
+
+// create makes a cl_mem, of a direct device in memory of ours, or returns 0 if there is no room. mu is held.
+func (s *store) create(size uint64, touched bool) (m ocl.Mem, memory uintptr) {
 	n := padded(size, touched)
-	if limit := s.dev.info.GlobalMemory; limit != 0 && (n > limit || s.reserved > limit-n) {
-		return 0
+	if !s.within(n) {
+		return 0, 0
 	}
 	var st ocl.Status
 	s.dev.host.do(func() {
-		if m, st = s.dev.host.context.NewBuffer(n); st == 0 {
+		if s.dev.direct {
+			m, memory = s.dev.host.context.NewDirectBuffer(n)
+		} else if m, st = s.dev.host.context.NewBuffer(n); st == 0 {
 			st = s.dev.host.shadow.fresh(s.dev.service, m)
 		}
 		if st == 0 && touched {
@@ -162,13 +167,12 @@ func (s *store) create(size uint64, touched bool) (m ocl.Mem) {
 	})
 	if m != 0 && s.dev.sees(st) != 0 {
 		ocl.ReleaseMems(m)
-		return 0
+		m = 0
 	}
-	if m == 0 {
-		return 0
+	if m != 0 {
+		s.reserved += n
 	}
-	s.reserved += n
-	return m
+	return m, memory
 }
 
 // Give implements storage.Store.
@@ -206,7 +210,7 @@ func (s *store) giveOne(key uint64) {
 	}
 	ocl.ReleaseMems(s.scratch...)
 	if o.slab == nil { // its memory, where it is ours, goes with it
-		s.reserved -= padded(o.size, o.memory == 0 && s.touches())
+		s.reserved -= padded(o.size, s.touches())
 		ocl.ReleaseMems(o.base)
 	}
 	*o = object{parts: o.parts[:0]}
@@ -323,7 +327,7 @@ func (s *store) Check() error {
 			live[o.slab]++
 			continue
 		}
-		reserved += padded(o.size, o.memory == 0 && s.touches())
+		reserved += padded(o.size, s.touches())
 	}
 	for _, sl := range s.slabs {
 		reserved += sl.size

@@ -61,9 +61,9 @@ func (q *span) before(later uint64) bool { return q.has(q.from) && q.from < late
 
 // mayBeUnobserved reports whether r, whose waits hold it up no more, can be enqueued
 // without an event. host.mu is held.
-func (r *record) mayBeUnobserved(cmd *devices.Command) bool {
+func (r *record) mayBeUnobserved() bool {
 	q := r.q
-	return cmd.Unobserved && r.host.quirks.slowEvents && r.op == devices.OpLaunch && q.inOrder && r.failure == nil &&
+	return r.op == devices.OpLaunch && q.inOrder && r.failure == nil &&
 		len(r.lent) == 0 && len(r.unpin) == 0 && r.runner == nil && r.followsLocked()
 }
 
@@ -222,14 +222,10 @@ func (h *host) pollBefore(q *Queue, seq uint64) {
 	}
 }
 
-// fenceSoon has the queue fenced, where there is anything to fence. The caller may hold locks.
+// fenceSoon has the queue fenced. The caller may hold locks.
 func (q *Queue) fenceSoon() {
-	if !q.span.open.Load() {
-		return
-	}
-	h := q.dev.host
-	h.unfenced.Store(true)
-	h.wakeUp()
+	q.dev.host.unfenced.Store(true)
+	q.dev.host.wakeUp()
 }
 
 // fenceAllUnlocks does for all queues what fenceSoon promises.
@@ -247,9 +243,6 @@ func (h *host) fenceAllUnlocks() {
 
 // fenceWaitsUnlocks fences the unobserved points that r waits for, but those that the cl queue orders before it.
 func (h *host) fenceWaitsUnlocks(r *record) {
-	if !h.quirks.slowEvents {
-		return
-	}
 	for i := range r.waits {
 		w := r.waits[i].Point
 		if q := h.lines[w.Line]; q != nil && q.span.has(w.Seq) && (r.strict || q != r.line()) {

@@ -207,7 +207,7 @@ func (s *store) inSlab(size uint64) uint64 {
 // another reason ends the engine. mu is held.
 func (s *store) createWindow(size uint64) (m ocl.Mem, w *nvlink.Window) {
 	n := s.inSlab(size)
-	if limit := s.dev.info.GlobalMemory; limit != 0 && (n > limit || s.reserved > limit-n) {
+	if !s.within(n) {
 		return 0, nil
 	}
 	w, err := s.engine.NewWindow(s.gpu, n)

@@ -61,12 +61,13 @@ func (w *worker) close() {
 	ocl.Serialize(false)
 }
 
-func (w *worker) run(r *record) {
-	r.q.calls.Go(func() { r.host.finishedBy(r, w.carryOut(r)) })
+// runInWorker is the runner of commands of a platform without threads.
+func runInWorker(r *record) {
+	r.q.calls.Go(func() { r.host.finishedBy(r, r.carryOut()) })
 }
 
 // carryOut is r from its being enqueued to its end.
-func (w *worker) carryOut(r *record) error {
+func (r *record) carryOut() error {
 	r.begun.Store(true)
 	if r.kernel != nil {
 		r.kernel.mu.Lock()

@@ -20,7 +20,7 @@ const (
 	programBinarySizes = 0x1165
 	programBinaries    = 0x1166
 	programKernels     = 0x1167 // how many
-	ProgramNames       = 0x1168 // of kernels
+	programNames       = 0x1168 // of kernels
 
 	buildStatus    = 0x1181
 	buildLog       = 0x1183
@@ -137,7 +137,7 @@ func (p Program) KernelNames() ([]string, Status) {
 		}
 		return nil, st
 	}
-	b, st := p.Info(ProgramNames)
+	b, st := p.Info(programNames)
 	if st != 0 || len(b) <= 1 {
 		return nil, st
 	}

@@ -35,9 +35,6 @@ func NewSink(watching bool) Sink { return Sink{C.gw_sink_new(truth(watching))} }
 // Tag makes a tag with a number.
 func (s Sink) Tag(i int) Tag { return Tag{C.gw_tag_new(s.c, C.uint64_t(i))} }
 
-// IsZero reports whether t is none.
-func (t Tag) IsZero() bool { return t.c == nil }
-
 // Free gives the tag's memory back.
 func (t Tag) Free() { C.gw_tag_free(t.c) }
 
