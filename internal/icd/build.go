@@ -18,24 +18,26 @@ import (
 
 // Building programs. With a function to be told, a build goes on on a goroutine.
 
-// targets reads the device list of a build: NULL is all of the program's. What is built for a
+// targets reads the program and the device list of a build: NULL is all of the program's. What is built for a
 // device is built for those of its sub-devices that the program has, as OpenCL's libraries do.
-func (p *program) targets(n uint32, list, notify, user unsafe.Pointer) ([]*target, int32) {
-	if (n == 0) != (list == nil) || notify == nil && user != nil {
-		return nil, clInvalidValue
-	}
-	if list == nil {
-		return p.on, clSuccess
+func targets(h uintptr, n uint32, list, notify, user unsafe.Pointer) (p *program, on []*target, st int32) {
+	switch p = programs.get(h); {
+	case p == nil:
+		return nil, nil, clInvalidProgram
+	case (n == 0) != (list == nil) || notify == nil && user != nil:
+		return nil, nil, clInvalidValue
+	case list == nil:
+		return p, p.on, clSuccess
 	}
 	listed := make([]*device, n)
 	for i, h := range unsafe.Slice((*uintptr)(list), n) {
 		t := p.target(h)
 		if t == nil {
-			return nil, clInvalidDevice
+			return nil, nil, clInvalidDevice
 		}
 		listed[i] = t.d
 	}
-	return p.which(func(d *device) bool { return slices.ContainsFunc(listed, d.isPartOf) }), clSuccess
+	return p, p.which(func(d *device) bool { return slices.ContainsFunc(listed, d.isPartOf) }), clSuccess
 }
 
 // which are the program's devices that something is true of.
@@ -205,15 +207,11 @@ func (p *program) build(on []*target, typ uint32, options, notify, user unsafe.P
 
 //export gwBuildProgram
 func gwBuildProgram(h uintptr, n uint32, list, options, notify, user unsafe.Pointer) int32 {
-	p := programs.get(h)
-	if p == nil {
-		return clInvalidProgram
-	}
-	on, st := p.targets(n, list, notify, user)
-	if st != clSuccess {
+	p, on, st := targets(h, n, list, notify, user)
+	switch {
+	case st != clSuccess:
 		return st
-	}
-	if p.origin == ofLink {
+	case p.origin == ofLink:
 		return clInvalidOperation
 	}
 	return p.build(on, C.CL_PROGRAM_BINARY_TYPE_EXECUTABLE, options, notify, user, (*opencl.NativeProgram).Build)
@@ -221,18 +219,13 @@ func gwBuildProgram(h uintptr, n uint32, list, options, notify, user unsafe.Poin
 
 //export gwCompileProgram
 func gwCompileProgram(h uintptr, n uint32, list, options unsafe.Pointer, nheaders uint32, headers, names, notify, user unsafe.Pointer) int32 {
-	p := programs.get(h)
-	if p == nil {
-		return clInvalidProgram
-	}
-	on, st := p.targets(n, list, notify, user)
-	if st != clSuccess {
+	p, on, st := targets(h, n, list, notify, user)
+	switch {
+	case st != clSuccess:
 		return st
-	}
-	if (nheaders == 0) != (headers == nil) || (nheaders == 0) != (names == nil) {
+	case (nheaders == 0) != (headers == nil) || (nheaders == 0) != (names == nil):
 		return clInvalidValue
-	}
-	if p.origin != ofSource && p.origin != ofIL {
+	case p.origin != ofSource && p.origin != ofIL:
 		return clInvalidOperation
 	}
 	var included []*opencl.NativeProgram
@@ -334,24 +327,15 @@ func unique(on []*device) (list []*device) {
 }
 
 // linkEach links what devices have, once for all that have the same.
-func (p *program) linkEach(left []*target, inputs map[*target][]*opencl.NativeProgram, options string) {
-	for len(left) > 0 {
-		var on, later []*target
-		for _, t := range left {
-			if slices.Equal(inputs[t], inputs[left[0]]) {
-				on = append(on, t)
-			} else {
-				later = append(later, t)
-			}
-		}
-		native, err := opencl.Link(opencl.BuildCall{On: p.opencls(on), Options: options}, inputs[left[0]])
+func (p *program) linkEach(with []*target, inputs map[*target][]*opencl.NativeProgram, options string) {
+	for _, on := range together(with, func(t, o *target) bool { return slices.Equal(inputs[t], inputs[o]) }) {
+		native, err := opencl.Link(opencl.BuildCall{On: p.opencls(on), Options: options}, inputs[on[0]])
 		p.mu.Lock()
 		p.builtIn(on, native)
 		for _, t := range on {
 			t.err = err
 		}
 		p.mu.Unlock()
-		left = later
 	}
 }
 

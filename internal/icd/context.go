@@ -83,11 +83,9 @@ func gwCreateContext(properties unsafe.Pointer, n uint32, list, notify, user uns
 		if d == nil {
 			return 0, clInvalidDevice
 		}
-		if !slices.Contains(chosen, d) {
-			chosen = append(chosen, d)
-		}
+		chosen = append(chosen, d)
 	}
-	return createContext(p, all, chosen)
+	return createContext(p, all, unique(chosen))
 }
 
 //export gwCreateContextFromType

@@ -130,20 +130,12 @@ func gwGetEventProfilingInfo(h uintptr, what uint32, room uint64, value, sizeRet
 	if err != nil {
 		return status(err)
 	}
-	var v uint64
-	switch what {
-	case C.CL_PROFILING_COMMAND_QUEUED:
-		v = t.Queued
-	case C.CL_PROFILING_COMMAND_SUBMIT:
-		v = t.Submitted
-	case C.CL_PROFILING_COMMAND_START:
-		v = t.Started
-	case C.CL_PROFILING_COMMAND_END, C.CL_PROFILING_COMMAND_COMPLETE:
-		v = t.Ended
-	default:
+	all := [...]uint64{t.Queued, t.Submitted, t.Started, t.Ended, t.Ended} // up to CL_PROFILING_COMMAND_COMPLETE
+	i := what - C.CL_PROFILING_COMMAND_QUEUED
+	if i >= uint32(len(all)) {
 		return clInvalidValue
 	}
-	return answer(v, room, value, sizeRet)
+	return answer(all[i], room, value, sizeRet)
 }
 
 //export gwSetEventCallback

@@ -240,33 +240,35 @@ func forward(room uint64, value, sizeRet unsafe.Pointer, ask func() ([]byte, err
 	return answerBytes(b, room, value, sizeRet)
 }
 
-// associated finds the kernel on a device; NULL is the only one.
-func (k *kernel) associated(dh uintptr) *kernelOn {
+// associated finds a kernel on a device; NULL is the only one.
+func associated(h, dh uintptr) (k *kernel, on *kernelOn, st int32) {
+	if k = kernels.get(h); k == nil {
+		return nil, nil, clInvalidKernel
+	}
 	if dh != 0 {
-		return k.find(devs.get(dh))
-	}
-	var only *kernelOn
-	for _, on := range k.on {
-		if on == nil || k.p.target(on.d.self) == nil {
-			continue
+		on = k.find(devs.get(dh))
+	} else {
+		for _, x := range k.on {
+			if x == nil || k.p.target(x.d.self) == nil {
+				continue
+			}
+			if on != nil {
+				return nil, nil, clInvalidDevice
+			}
+			on = x
 		}
-		if only != nil {
-			return nil
-		}
-		only = on
 	}
-	return only
+	if on == nil {
+		return nil, nil, clInvalidDevice
+	}
+	return k, on, clSuccess
 }
 
 //export gwGetKernelWorkGroupInfo
 func gwGetKernelWorkGroupInfo(h, dh uintptr, what uint32, room uint64, value, sizeRet unsafe.Pointer) int32 {
-	k := kernels.get(h)
-	if k == nil {
-		return clInvalidKernel
-	}
-	on := k.associated(dh)
-	if on == nil {
-		return clInvalidDevice
+	k, on, st := associated(h, dh)
+	if st != clSuccess {
+		return st
 	}
 	if what == C.CL_KERNEL_LOCAL_MEM_SIZE {
 		n, err := k.localMem(on)
@@ -280,15 +282,11 @@ func gwGetKernelWorkGroupInfo(h, dh uintptr, what uint32, room uint64, value, si
 
 //export gwGetKernelSubGroupInfo
 func gwGetKernelSubGroupInfo(h, dh uintptr, what uint32, inSize uint64, in unsafe.Pointer, room uint64, value, sizeRet unsafe.Pointer) int32 {
-	k := kernels.get(h)
-	if k == nil {
-		return clInvalidKernel
-	}
-	on := k.associated(dh)
-	if on == nil {
-		return clInvalidDevice
-	}
-	if !on.d.subGroups() {
+	_, on, st := associated(h, dh)
+	switch {
+	case st != clSuccess:
+		return st
+	case !on.d.subGroups():
 		return clInvalidOperation
 	}
 	var input []byte

@@ -20,16 +20,12 @@ func (q *queue) marker(command uint32, blocking bool, wait []runtime.Event, out 
 
 // enqueueMarker is all forms of markers and barriers.
 func enqueueMarker(qh uintptr, barrier bool, command, n uint32, list, out unsafe.Pointer) int32 {
-	q := queues.get(qh)
-	if q == nil {
-		return clInvalidCommandQueue
-	}
 	var w waits
-	wait, st := q.c.waitList(w[:0], n, list)
-	if st != clSuccess {
+	q, wait, st := behind(qh, w[:0], n, list)
+	switch {
+	case st != clSuccess:
 		return st
-	}
-	if !barrier {
+	case !barrier:
 		return q.marker(command, false, wait, out)
 	}
 	run, err := q.run.EnqueueBarrier(context.Background(), wait...)

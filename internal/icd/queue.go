@@ -136,6 +136,15 @@ func gwFinish(h uintptr) int32 {
 	return clSuccess
 }
 
+// behind resolves a queue, and the wait list of a command for it; room is for that.
+func behind(qh uintptr, room []runtime.Event, n uint32, list unsafe.Pointer) (q *queue, wait []runtime.Event, st int32) {
+	if q = queues.get(qh); q == nil {
+		return nil, nil, clInvalidCommandQueue
+	}
+	wait, st = q.c.waitList(room, n, list)
+	return q, wait, st
+}
+
 // waitList resolves a wait list; dst is room for it.
 func (c *clContext) waitList(dst []runtime.Event, n uint32, list unsafe.Pointer) ([]runtime.Event, int32) {
 	if n == 0 && list == nil {

@@ -63,22 +63,13 @@ func (p *program) ofCode(on []*target) (*opencl.NativeProgram, []mem.Status, err
 // fromBinaries makes what devices are built in of their binaries: as few as there can
 // be. each is what became of every binary, where some are none.
 func (p *program) fromBinaries(each []int32) (err error) {
-	for left := p.on; len(left) > 0; {
-		var on, later []*target
-		for _, t := range left {
-			if slices.ContainsFunc(on, func(o *target) bool { return t.d.sharesReal(o.d) && !bytes.Equal(t.code, o.code) }) {
-				later = append(later, t)
-			} else {
-				on = append(on, t)
-			}
-		}
+	for _, on := range together(p.on, func(t, o *target) bool { return !t.d.sharesReal(o.d) || bytes.Equal(t.code, o.code) }) {
 		native, sts, e := p.ofCode(on)
 		for i, s := range sts {
 			each[slices.Index(p.on, on[i])] = int32(s)
 		}
 		err = cmp.Or(err, e)
 		p.builtIn(on, native)
-		left = later
 	}
 	if err != nil {
 		p.closeAll()
@@ -110,14 +101,22 @@ func (p *program) apart(on []*target) error {
 
 // parts groups devices by what they are built in. program.mu is held.
 func parts(on []*target) (list []part) {
-	for _, t := range on {
-		i := slices.IndexFunc(list, func(q part) bool { return q.native == t.native })
-		if i < 0 {
-			i, list = len(list), append(list, part{native: t.native})
-		}
-		list[i].on = append(list[i].on, t)
+	for _, some := range together(on, func(t, o *target) bool { return t.native == o.native }) {
+		list = append(list, part{some[0].native, some})
 	}
 	return list
+}
+
+// together groups devices: each is in the first group that it may be in with all who are.
+func together(on []*target, may func(t, o *target) bool) (groups [][]*target) {
+	for _, t := range on {
+		i := slices.IndexFunc(groups, func(g []*target) bool { return !slices.ContainsFunc(g, func(o *target) bool { return !may(t, o) }) })
+		if i < 0 {
+			i, groups = len(groups), append(groups, nil)
+		}
+		groups[i] = append(groups[i], t)
+	}
+	return groups
 }
 
 // native is what a device is built in; nil while it is being linked, and where that
