@@ -42,7 +42,7 @@ const takenAtOnce = 16 << 10
 
 // mayBeDeferred reports whether r, which nothing holds, may be deferred to its waiter.
 func (r *record) mayBeDeferred(cmd *devices.Command) bool {
-	if !cmd.Awaited || r.source != nil || r.runner != nil {
+	if !cmd.Awaited || r.cmd.Op == ocl.Copy || r.runner != nil {
 		return false
 	}
 	switch {

@@ -41,29 +41,22 @@ func (r *record) copyHere() {
 	if r.memory == 0 {
 		return
 	}
-	if r.source != nil {
-		copy(storage.BytesAt(r.memory, uint64(len(r.source))), r.source)
-		return
-	}
 	at := storage.BytesAt(r.memory, uint64(len(r.bytes)))
 	for bytes := r.bytes; len(bytes) > 0; {
 		n := min(len(bytes), directPiece)
-		if r.cmd.Op == ocl.Write {
-			copy(at[:n], bytes[:n])
-		} else {
+		if r.cmd.Op == ocl.Read {
 			copy(bytes[:n], at[:n])
+		} else {
+			copy(at[:n], bytes[:n])
 		}
 		at, bytes = at[n:], bytes[n:]
 	}
 }
 
-// length is how many bytes copyHere would copy.
-func (r *record) length() int { return len(r.bytes) + len(r.source) }
-
 // copyNowUnlocks does r within Submit: held to free, and its point has ended. Nobody knows of r.
 func (h *host) copyNowUnlocks(r *record) mem.Point {
 	q := r.q
-	if r.length() > directLocked {
+	if r.cmd.Size > directLocked {
 		h.mu.Unlock()
 		r.copyHere()
 		h.mu.Lock()

@@ -38,7 +38,7 @@ func (r *record) fill(cmd *devices.Command) error {
 		if err := r.own(cmd.Dst.Device); err != nil {
 			return err
 		}
-		_, err := r.dst(d, &cmd.Dst, cmd.Size)
+		_, err := r.find(&r.cmd.Dst, &r.cmd.DstOff, d, &cmd.Dst, cmd.Size)
 		return err
 	case devices.OpCopy:
 		r.cmd.Size, r.late = cmd.Size, cmd.Late
@@ -85,15 +85,7 @@ func (r *record) own(dev devices.Device) error {
 	return nil
 }
 
-// src and dst find where one end is, and return its address in this process; 0 if r cannot be done here.
-func (r *record) src(d *Device, l *devices.Loc, n uint64) (here uint64, err error) {
-	return r.find(&r.cmd.Src, &r.cmd.SrcOff, d, l, n)
-}
-
-func (r *record) dst(d *Device, l *devices.Loc, n uint64) (here uint64, err error) {
-	return r.find(&r.cmd.Dst, &r.cmd.DstOff, d, l, n)
-}
-
+// find finds an end of r for C, and returns its address in this process; 0 if r cannot be done here.
 func (r *record) find(m *ocl.Mem, off *uint64, d *Device, l *devices.Loc, n uint64) (here uint64, err error) {
 	at, err := d.locate(l.Block, l.Off, n, false)
 	if *m, *off = at.mem, at.off; r.q.timing || r.late != nil || !d.info.SharesHost {
@@ -130,7 +122,7 @@ func (r *record) fillCopy(cmd *devices.Command, srcLen, dstLen uint64, within, r
 		if err := r.hostEnd(&cmd.Dst, dstLen); err != nil {
 			return err
 		}
-		here, err := r.src(d, &cmd.Src, srcLen)
+		here, err := r.find(&r.cmd.Src, &r.cmd.SrcOff, d, &cmd.Src, srcLen)
 		if read == ocl.Read {
 			r.memory = here
 		}
@@ -140,7 +132,7 @@ func (r *record) fillCopy(cmd *devices.Command, srcLen, dstLen uint64, within, r
 		if err := r.hostEnd(&cmd.Src, srcLen); err != nil {
 			return err
 		}
-		here, err := r.dst(d, &cmd.Dst, dstLen)
+		here, err := r.find(&r.cmd.Dst, &r.cmd.DstOff, d, &cmd.Dst, dstLen)
 		r.pinned = d.host.pinned.holds(addressOf(r.bytes), uint64(len(r.bytes)))
 		if write == ocl.Write {
 			r.memory = here
@@ -154,11 +146,11 @@ func (r *record) fillCopy(cmd *devices.Command, srcLen, dstLen uint64, within, r
 
 // fillPeer is a copy of which both ends are OpenCL devices of one platform.
 func (r *record) fillPeer(cmd *devices.Command, from, to *Device, srcLen, dstLen uint64, within ocl.Op) error {
-	here, err := r.src(from, &cmd.Src, srcLen)
+	here, err := r.find(&r.cmd.Src, &r.cmd.SrcOff, from, &cmd.Src, srcLen)
 	if err != nil {
 		return err
 	}
-	there, err := r.dst(to, &cmd.Dst, dstLen)
+	there, err := r.find(&r.cmd.Dst, &r.cmd.DstOff, to, &cmd.Dst, dstLen)
 	if err != nil {
 		return err
 	}
@@ -180,7 +172,7 @@ func (r *record) fillPeer(cmd *devices.Command, from, to *Device, srcLen, dstLen
 		return fmt.Errorf("device %s: copy from device %s: its memory is across a bus, and rings are for batches: %w", to.name, from.name, mem.ErrInvalidOperation)
 	}
 	if cmd.Op == devices.OpCopy && here != 0 && there != 0 {
-		r.memory, r.source = there, storage.BytesAt(here, cmd.Size)
+		r.memory, r.bytes = there, storage.BytesAt(here, cmd.Size)
 	}
 	return nil
 }

@@ -100,11 +100,9 @@ func (r *record) hopError(st ocl.Status) error {
 // drainSinkUnlocks goes on with what has ended, for a thread that waits for it: the goroutine that does it
 // otherwise takes 8 to 50 us to wake.
 func (h *host) drainSinkUnlocks() {
-	h.draining++
 	var out [64]ocl.Done
 	for n := len(out); n == len(out); {
 		n = h.sink.Some(out[:])
-		h.takenLocked(out[:n])
+		h.takenUnlocks(out[:n], mostTrash)
 	}
-	h.drainUnlocks(mostTrash)
 }

@@ -166,9 +166,7 @@ func (h *host) receive() {
 			return
 		}
 		h.mu.Lock()
-		h.draining++
-		h.takenLocked(out[:n])
-		h.drainUnlocks(h.spareTrash)
+		h.takenUnlocks(out[:n], h.spareTrash)
 		h.mu.Unlock()
 	}
 }

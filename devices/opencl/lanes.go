@@ -23,23 +23,22 @@ const (
 )
 
 // lane is how r goes on, which nothing holds. most is up to how many bytes are copied in place.
-func (r *record) lane(most int) lane {
+//
+// There is nothing left of a marker of which all waits have ended. In a queue out of order OpenCL would have it
+// wait for all commands there: by its rules if it is given no waits, on some platforms also if it is given some
+// that have ended. In order it would take 14 us to say so.
+func (r *record) lane(most uint64) lane {
 	switch {
 	case r.failure != nil:
 		return fail
-	case r.isVoid(), r.late != nil && r.call == nil && !r.cut(), r.memory != 0 && r.reached && r.length() <= most:
+	case r.reached && r.op == devices.OpMarker && r.runner == nil, r.late != nil && r.call == nil && !r.cut(),
+		r.reached && r.memory != 0 && r.cmd.Size <= most:
 		return inPlace
 	case r.runner != nil || r.deferred:
 		return toRunner
 	}
 	return toOpenCL
 }
-
-// isVoid reports whether there is nothing left of r: it is a marker of which all waits have
-// ended. In a queue out of order OpenCL would have it wait for all commands there: by its rules
-// where it is given no waits, on some platforms also where it is given some that have ended. In
-// order it would take 14 us to say so.
-func (r *record) isVoid() bool { return r.op == devices.OpMarker && r.reached && r.runner == nil }
 
 // submitUnlocks is the rest of Submit for r, of which waits may hold it. It ends no point that
 // anybody waits for.

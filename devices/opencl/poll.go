@@ -153,9 +153,11 @@ func (h *host) waitNative(q *Queue, p mem.Point) {
 	h.doneWithLocked(r) // only now: it keeps the host, and the sink with it, from being closed
 }
 
-// takenLocked goes on with what the sink had.
-func (h *host) takenLocked(done []ocl.Done) {
+// takenUnlocks goes on with what the sink had, and leaves up to so many events.
+func (h *host) takenUnlocks(done []ocl.Done, trash int) {
+	h.draining++
 	for _, d := range done {
 		h.completedByCallbackLocked(h.records[d.ID], d.Status)
 	}
+	h.drainUnlocks(trash)
 }

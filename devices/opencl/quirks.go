@@ -142,7 +142,7 @@ const driverPackage = ", and a driver such as pocl-opencl-icd"
 //     microseconds and more, and memory is allocated in the command that first uses it,
 //     where running out is an ugly failure.
 //     Seen: NVIDIA 580.159.04. Test: TestAFullDeviceWorksAgainAfterARelease.
-//   - lanes.go, isVoid: a marker waits for all commands before it in an out-of-order
+//   - lanes.go, lane: a marker waits for all commands before it in an out-of-order
 //     queue, also where it is given some to wait for that have ended.
 //     Seen: PoCL 3.1, NVIDIA 580.159.04. Test: TestAMarkerWithoutWaitsWaitsForNothing.
 //   - record.go, followLocked: a command in an in-order queue ends as soon as one of its

@@ -109,9 +109,8 @@ type life struct {
 	runner   func(*record) // carries it out where that is not OpenCL; its waits are reached then
 	carrier  devices.Carrier
 	deferred bool          // to its waiter, who carries it out
-	bytes    []byte        // host end of a transfer
+	bytes    []byte        // host end of a transfer; of a copy that can be done here, the source
 	memory   uint64        // the other end's address, where it is this process's; else 0
-	source   []byte        // of a copy between two devices of which both ends are this process's, where memory is the destination
 	times    devices.Times // by the host's clock, where its queue keeps any: all of a host call, else what OpenCL cannot know
 	kernel   *Kernel
 	batch    *batch       // it is an end of a batch
