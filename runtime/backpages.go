@@ -27,7 +27,6 @@ const (
 // backPages is page-locked memory that one enqueue got for its write-backs. It is the
 // enqueue's while the planner lock is not held.
 type backPages struct {
-	of     *locks    // nil before the first are locked
 	ready  []*locked // in no use yet
 	rounds int
 	enough bool // ordinary memory will do from now on
@@ -39,14 +38,8 @@ var errPages = errors.New("planned again, once storage for a write-back is page-
 
 // lock gets memory of such sizes. It is called without the planner lock.
 func (b *backPages) lock(c *Context, sizes []uint64) {
-	if b.of == nil && c.locks.enter() {
-		b.of = &c.locks
-	}
-	if b.of == nil {
-		b.enough = true
-		return
-	}
 	b.rounds++
+	b.enough = b.rounds >= lockRounds
 	for _, size := range sizes {
 		pages := c.locks.take(size, c.mems[mem.Host].info.BaseAlign)
 		if pages == nil {
@@ -55,31 +48,22 @@ func (b *backPages) lock(c *Context, sizes []uint64) {
 		}
 		b.ready = append(b.ready, pages)
 	}
-	b.enough = b.rounds >= lockRounds
 }
 
 // free gives back what was not needed. It is called without the planner lock.
 func (b *backPages) free() {
-	if b == nil || b.of == nil {
+	if b == nil {
 		return
 	}
 	for _, l := range b.ready {
 		l.free()
 	}
-	b.of.leave()
-	b.of, b.ready = nil, nil
+	b.ready = nil
 }
 
-// find is the index of memory of a size from the n-th on, -1 where there is none.
-func (b *backPages) find(n int, size uint64) int {
-	if b == nil {
-		return -1
-	}
-	i := slices.IndexFunc(b.ready[n:], func(l *locked) bool { return uint64(len(l.Bytes)) == size })
-	if i >= 0 {
-		i += n
-	}
-	return i
+// ofSize is the index of memory of a size, -1 where there is none.
+func ofSize(ready []*locked, size uint64) int {
+	return slices.IndexFunc(ready, func(l *locked) bool { return uint64(len(l.Bytes)) == size })
 }
 
 // lockedWant reports whether a write-back's storage is to be page-locked, where so many
@@ -95,21 +79,21 @@ func (c *Context) lockedWant(w migration.Want, already uint64) bool {
 // missingPages lists the sizes of what has to be page-locked for write-backs, and has not
 // been. c.mu is held.
 func (c *Context) missingPages(wants []migration.Want) (sizes []uint64) {
-	e := &c.evicting
-	if e.pages != nil && e.pages.enough {
+	var ready []*locked
+	if p := c.evicting.pages; p != nil && p.enough {
 		return nil
+	} else if p != nil {
+		ready = slices.Clone(p.ready)
 	}
-	total, found := e.locked, 0
-	var now uint64
+	total, now := c.evicting.locked, uint64(0)
 	for _, w := range wants {
 		if !c.lockedWant(w, total) {
 			continue
 		}
 		size := c.roots[w.Buffer].size
 		total += size
-		if i := e.pages.find(found, size); i >= 0 {
-			e.pages.ready[found], e.pages.ready[i] = e.pages.ready[i], e.pages.ready[found]
-			found++
+		if i := ofSize(ready, size); i >= 0 {
+			ready = slices.Delete(ready, i, i+1)
 		} else if now += size; now <= lockRoundBytes || len(sizes) == 0 {
 			sizes = append(sizes, size)
 		}
@@ -121,10 +105,10 @@ func (c *Context) missingPages(wants []migration.Want) (sizes []uint64) {
 // any. c.mu is held.
 func (c *Context) lockedStorage(w migration.Want) bool {
 	e, r := &c.evicting, c.roots[w.Buffer]
-	if !c.lockedWant(w, e.locked) {
+	if e.pages == nil || !c.lockedWant(w, e.locked) {
 		return false
 	}
-	i := e.pages.find(0, r.size)
+	i := ofSize(e.pages.ready, r.size)
 	if i < 0 {
 		return false
 	}
@@ -134,6 +118,7 @@ func (c *Context) lockedStorage(w migration.Want) bool {
 		return false
 	}
 	e.pages.ready = slices.Delete(e.pages.ready, i, i+1)
+	c.locks.given(nil)
 	r.locked, r.backed = pages, true
 	r.blocks[mem.Host].Set(mem.Range{End: r.size}, b)
 	e.locked += r.size

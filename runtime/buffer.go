@@ -98,7 +98,7 @@ func (c *Context) CreateBuffer(size uint64, flags Flags, host []byte) (*Buffer, 
 }
 
 // CreateNamedBuffer is CreateBuffer with a name for errors, leaks and traces.
-func (c *Context) CreateNamedBuffer(name string, size uint64, flags Flags, host []byte) (*Buffer, error) {
+func (c *Context) CreateNamedBuffer(name string, size uint64, flags Flags, host []byte) (b *Buffer, err error) {
 	view, err := subbuffer.Whole(size, flags)
 	if err != nil {
 		return nil, err
@@ -113,17 +113,20 @@ func (c *Context) CreateNamedBuffer(name string, size uint64, flags Flags, host 
 		return nil, fmt.Errorf("buffer of %d bytes with %d bytes of content: they must be as many: %w", size, len(host), mem.ErrInvalidHostPtr)
 	}
 	var pages *locked
-	if flags&AllocHostPtr != 0 && c.locks.enter() {
-		defer c.locks.leave()
-		if pages = c.locks.take(size, c.mems[mem.Host].info.BaseAlign); pages != nil {
-			copy(pages.Bytes, host)
-		}
+	if flags&AllocHostPtr != 0 {
+		pages = c.locks.take(size, c.mems[mem.Host].info.BaseAlign)
 	}
-	b, err := c.createBuffer(name, view, host, pages)
-	if err != nil && pages != nil {
-		pages.free()
+	if pages != nil {
+		copy(pages.Bytes, host)
+		defer func() { // also where a hook panics
+			if b != nil {
+				c.locks.given(nil)
+			} else {
+				pages.free()
+			}
+		}()
 	}
-	return b, err
+	return c.createBuffer(name, view, host, pages)
 }
 
 // createBuffer makes a buffer; pages is its memory on the host, if not nil.

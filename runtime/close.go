@@ -58,15 +58,12 @@ func (c *Context) CloseWithin(ctx context.Context) error {
 	k.start.Do(func() {
 		k.done = make(chan struct{})
 		queues, err := c.beginClose() // before it returns, however soon ctx ends
-		if err != nil {
-			k.err = err
-			close(k.done)
-			return
-		}
 		c.by.Call(func() {
 			defer close(k.done)
 			defer func() { k.panic = recover() }()
-			k.err = c.endClose(ctx, queues)
+			if k.err = err; err == nil {
+				k.err = c.endClose(ctx, queues)
+			}
 		})
 	})
 	if err := c.by.Sleep(ctx, named("the end of context "+c.name), k.done); err != nil {
@@ -118,10 +115,6 @@ func (c *Context) beginClose() ([]leftOn, error) {
 // endClose is the rest of Close.
 func (c *Context) endClose(ctx context.Context, queues []leftOn) (err error) {
 	defer func() { err = errors.Join(err, c.callbacks.drain()) }() // of buffers that were not released
-	return c.drainAndFree(ctx, queues)
-}
-
-func (c *Context) drainAndFree(ctx context.Context, queues []leftOn) error {
 	c.flush()
 	for _, l := range queues {
 		if err := l.q.drain(ctx, l.points, devices.Park); err != nil {
@@ -141,7 +134,7 @@ func (c *Context) drainAndFree(ctx context.Context, queues []leftOn) error {
 	errs = append(errs, c.mover.Close())
 	c.failUserEvents(fmt.Errorf("context %s: %w", c.name, errContextClosed))
 
-	errs = append(errs, c.callbacks.drain(), c.attached.close(), c.locks.close())
+	errs = append(errs, c.callbacks.drain(), c.attached.close(), c.locks.wait())
 
 	c.lock()
 	defer c.unlock()

@@ -84,19 +84,7 @@ func (t *eventTable) add(c *Context, q *Queue, command uint64, p mem.Point) Even
 }
 
 // get copies a live record out.
-func (e Event) get() (eventRecord, error) {
-	if e.c == nil {
-		return eventRecord{}, fmt.Errorf("the zero event stands for no command: %w", mem.ErrInvalidEvent)
-	}
-	t := &e.c.events
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	r := t.lookup(e)
-	if r == nil {
-		return eventRecord{}, fmt.Errorf("event %d (life %d) was released: %w", e.idx, e.gen, mem.ErrInvalidEvent)
-	}
-	return *r, nil
-}
+func (e Event) get() (eventRecord, error) { return e.count(0) }
 
 // lookup finds a live record, or nil. mu is held.
 func (t *eventTable) lookup(e Event) *eventRecord {
@@ -157,34 +145,40 @@ func (t *eventTable) used() int {
 func (e Event) IsZero() bool { return e.c == nil }
 
 // Retain adds a reference, for code that shares an event by counting.
-func (e Event) Retain() error { return e.count(1) }
+func (e Event) Retain() error {
+	_, err := e.count(1)
+	return err
+}
 
 // Release gives a reference up. With the last, the event is gone; the command
 // goes on. Fails with mem.ErrInvalidEvent where it is gone already.
-func (e Event) Release() error { return e.count(-1) }
+func (e Event) Release() error {
+	r, err := e.count(-1)
+	if q := r.queue; r.refs == 1 && q != nil && q.profiling && !e.c.tellsEnds() {
+		q.dev.Forget(r.point) // nobody can ask for its times any more
+	}
+	return err
+}
 
-func (e Event) count(d int32) error {
+// count adds references, and copies the live record out as it was before.
+func (e Event) count(more int32) (eventRecord, error) {
 	if e.c == nil {
-		return fmt.Errorf("the zero event stands for no command: %w", mem.ErrInvalidEvent)
+		return eventRecord{}, fmt.Errorf("the zero event stands for no command: %w", mem.ErrInvalidEvent)
 	}
 	t := &e.c.events
 	t.mu.Lock()
+	defer t.mu.Unlock()
 	r := t.lookup(e)
 	if r == nil {
-		t.mu.Unlock()
-		return fmt.Errorf("event %d (life %d) was released: %w", e.idx, e.gen, mem.ErrInvalidEvent)
+		return eventRecord{}, fmt.Errorf("event %d (life %d) was released: %w", e.idx, e.gen, mem.ErrInvalidEvent)
 	}
 	was := *r
-	if r.refs += d; r.refs == 0 {
+	if r.refs += more; r.refs == 0 {
 		*r = eventRecord{gen: was.gen + 1, next: t.free}
 		t.free = e.idx + 1
 		t.live--
 	}
-	t.mu.Unlock()
-	if q := was.queue; was.refs+d == 0 && q != nil && q.profiling && !e.c.tellsEnds() {
-		q.dev.Forget(was.point) // nobody can ask for its times any more
-	}
-	return nil
+	return was, nil
 }
 
 // Point is the place on a timeline where the event's command ends.

@@ -204,17 +204,21 @@ func (c *Context) makeRoom(plan *migration.Plan, outcome mem.Outcome) (again boo
 // held.
 func (c *Context) evict(plan *migration.Plan, old bool) bool {
 	e := &c.evicting
-	if c.hooks.evict(c, plan, old) {
-		return true
+	choose := func(short []mem.MemoryID) (ok bool) {
+		c.hooks.call(&c.hooks.failed, func() {
+			ok = c.planner.Evict(&e.ev, plan, short, 1, old, e.policy, evictRoom{c})
+		})
+		return ok
 	}
-	short := e.short
-	defer func() { e.short = short }()
-	for i := len(short) - 1; i >= 0 && len(short) > 1; i-- {
-		if e.short = short[i : i+1]; !c.hooks.evict(c, plan, old) {
+	if ok := choose(e.short); ok || len(e.short) == 1 {
+		return ok
+	}
+	for i := range slices.Backward(e.short) {
+		if !choose(e.short[i : i+1]) {
 			return false
 		}
 	}
-	return len(short) > 1
+	return true
 }
 
 // exchanging reports whether some block that is short is to take the place of others. c.mu

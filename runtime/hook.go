@@ -9,17 +9,15 @@ import (
 	"sync/atomic"
 
 	"godwit/devices"
-	"godwit/eviction"
 	"godwit/mem"
 	"godwit/mem/trace"
-	"godwit/migration"
 )
 
 // Hooks. A trace.CommandSink and an eviction.Policy are the program's own, and are
 // called under the planner lock or on a driver's goroutine. One that calls the context
-// would wait for itself. So all of them are called through the methods of hooks, which
-// count, and every call from outside takes the planner lock by enter, which fails where
-// it finds one of these methods on its own stack. The stack is looked at only while some
+// would wait for itself. So all of them are called through hooks.call, which
+// counts, and every call from outside takes the planner lock by enter, which fails where
+// it finds a method of hooks on its own stack. The stack is looked at only while some
 // hook runs: without hooks that is one load.
 //
 // A hook that panics does so in the middle of something. So the panic is kept, what called
@@ -56,45 +54,20 @@ func (p *HookPanic) Unwrap() error {
 	return err
 }
 
-// ended is deferred by each call of a hook, and keeps its panic.
-func (h *hooks) ended(keep *atomic.Pointer[HookPanic]) {
-	h.running.Add(-1)
-	if v := recover(); v != nil {
-		keep.CompareAndSwap(nil, &HookPanic{v, debug.Stack()})
-	}
+// call has f call a hook, and keeps its panic.
+func (h *hooks) call(keep *atomic.Pointer[HookPanic], f func()) {
+	h.running.Add(1)
+	defer func() {
+		h.running.Add(-1)
+		if v := recover(); v != nil {
+			keep.CompareAndSwap(nil, &HookPanic{v, debug.Stack()})
+		}
+	}()
+	f()
 }
 
-func (h *hooks) buffer(r *trace.BufferRecord) {
-	h.running.Add(1)
-	defer h.ended(&h.failed)
-	h.sink.Buffer(r)
-}
-
-func (h *hooks) command(r *trace.CommandRecord) {
-	h.running.Add(1)
-	defer h.ended(&h.failed)
-	h.sink.Command(r)
-}
-
-func (h *hooks) completed(r *trace.CompletionRecord) {
-	h.running.Add(1)
-	defer h.ended(&h.late)
-	h.sink.Completed(r)
-}
-
-// evict has the planner choose what leaves the memories that are short, by the policy.
-func (h *hooks) evict(c *Context, plan *migration.Plan, old bool) bool {
-	h.running.Add(1)
-	defer h.ended(&h.failed)
-	e := &c.evicting
-	return c.planner.Evict(&e.ev, plan, e.short, 1, old, e.policy, evictRoom{c})
-}
-
-func (h *hooks) observe(o eviction.Observer, accesses []mem.Access) {
-	h.running.Add(1)
-	defer h.ended(&h.failed)
-	o.Observe(accesses)
-}
+// buffer tells the sink of a buffer. c.mu is held.
+func (h *hooks) buffer(r *trace.BufferRecord) { h.call(&h.failed, func() { h.sink.Buffer(r) }) }
 
 // inside fails with mem.ErrInvalidOperation where the calling goroutine is in a hook.
 // That another context's hook runs on it counts, too, while one of this context runs.

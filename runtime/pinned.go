@@ -19,15 +19,16 @@ import (
 // To lock and unlock pages takes the system a while, some 50 ms for 256 MiB on
 // NVIDIA's OpenCL: so neither happens under the planner lock.
 
-// locks counts what locks or unlocks pages without the planner lock: Close waits for it.
+// locks counts page-locked memory that is no root's: what is being locked, is yet to be given to
+// a root, or is on its way back, all without the planner lock. Close waits for it.
 type locks struct {
 	from devices.PageLocker // immutable; nil where there is none
 	by   devices.Executor   // immutable
 	back devices.Cond       // pending is zero; its lock is mu
 
 	mu      sync.Mutex
-	shut    bool    // protected by mu: no call begins to lock pages any more
-	pending int     // protected by mu: calls that lock pages, and memory on its way back
+	shut    bool    // protected by mu: nothing is locked any more
+	pending int     // protected by mu: pieces of memory that are no root's
 	errs    []error // protected by mu
 }
 
@@ -49,76 +50,64 @@ type locked struct {
 	locks *locks
 }
 
-// enter reports whether a call may take memory, until it calls leave: there is a device to
-// lock it, and the context is not closed.
-func (k *locks) enter() bool {
-	if k.from == nil {
-		return false
-	}
+// take returns page-locked memory, nil where there is none, or the context is closed: OpenCL
+// promises nothing of it, and ordinary memory will do. It is called without the planner lock.
+// Whoever has it gives it to a root (given) or frees it.
+func (k *locks) take(size, align uint64) *locked {
 	k.mu.Lock()
-	defer k.mu.Unlock()
-	if !k.shut {
+	none := k.from == nil || k.shut
+	if !none {
 		k.pending++
 	}
-	return !k.shut
-}
-
-// leave ends what enter began, or what is on its way back.
-func (k *locks) leave() {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.pending--; k.pending == 0 {
-		k.back.Broadcast()
+	k.mu.Unlock()
+	if none {
+		return nil
 	}
-}
-
-// take returns page-locked memory, nil where there is none: OpenCL promises nothing
-// of it, and ordinary memory will do. It is called between enter and leave, without the
-// planner lock.
-func (k *locks) take(size, align uint64) *locked {
 	b, err := storage.AllocateLocked(k.from, size, align)
 	if err != nil {
+		k.given(nil)
 		return nil
 	}
 	return &locked{Allocation: b, locks: k}
 }
 
-// freeAfter gives the memory back once the points have been reached, and does not
+// given notes that memory is a root's from now on, or none any more, which may have failed.
+func (k *locks) given(failed error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if failed != nil {
+		k.errs = append(k.errs, failed)
+	}
+	if k.pending--; k.pending == 0 {
+		k.back.Broadcast()
+	}
+}
+
+// freeAfter gives the memory of a root back once the points have been reached, and does not
 // wait for that.
 func (l *locked) freeAfter(points []mem.Point) {
 	l.locks.mu.Lock()
 	l.locks.pending++
 	l.locks.mu.Unlock()
-	afterAll(points, func() {
-		l.locks.by.Go(func() { // not under a driver's locks
-			l.free()
-			l.locks.leave()
-		})
-	})
+	afterAll(points, func() { l.locks.by.Go(l.free) }) // not under a driver's locks
 }
 
+// free gives memory back that is no root's.
 func (l *locked) free() {
-	if err := l.Free(); err != nil {
-		l.locks.mu.Lock()
-		defer l.locks.mu.Unlock()
-		l.locks.errs = append(l.locks.errs, fmt.Errorf("page-locked memory of %d bytes: %w", l.Size, err))
+	err := l.Free()
+	if err != nil {
+		err = fmt.Errorf("page-locked memory of %d bytes: %w", l.Size, err)
 	}
+	l.locks.given(err)
 }
 
-// close has no call begin to lock pages, and waits like wait. It is called without the
-// planner lock, which those that have begun want next.
-func (k *locks) close() error {
-	k.mu.Lock()
-	k.shut = true
-	k.mu.Unlock()
-	return k.wait()
-}
-
-// wait waits until nobody locks pages and all that was to be given back is, and returns what
-// has failed since it was last called.
+// wait waits until all memory is a root's or given back, and returns what has failed since it
+// was last called. Nothing is locked from then on. Where other calls may be locking some, it is
+// called without the planner lock, which these want next.
 func (k *locks) wait() (err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	k.shut = true
 	for k.pending > 0 && err == nil {
 		err = k.back.Wait()
 	}

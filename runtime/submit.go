@@ -290,7 +290,7 @@ func (c *Context) commit(req *request, p mem.Point) mem.Version {
 	default:
 		v := c.planner.Commit(&s.plan, p)
 		if o := c.evicting.observer; o != nil && len(s.plan.Accesses) > 0 {
-			c.hooks.observe(o, s.plan.Accesses)
+			c.hooks.call(&c.hooks.failed, func() { o.Observe(s.plan.Accesses) })
 		}
 		return v
 	}

@@ -37,7 +37,7 @@ func (c *Context) traceCommand(req *request, l *Launch, called int64, v mem.Vers
 		}
 		r.Steps = append(r.Steps, step)
 	}
-	c.hooks.command(r)
+	c.hooks.call(&c.hooks.failed, func() { c.hooks.sink.Command(r) })
 	back := -2
 	for i := range r.Evictions {
 		for k := range r.Evictions[i].Backs {
@@ -120,5 +120,5 @@ func (w *watcher) PointReached(p mem.Point, err error) {
 			r.Started = max(0, r.Ended-int64(t.Ended-t.Started))
 		}
 	}
-	w.c.hooks.completed(&r)
+	w.c.hooks.call(&w.c.hooks.late, func() { w.c.hooks.sink.Completed(&r) })
 }
