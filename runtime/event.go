@@ -320,7 +320,7 @@ func (e Event) SetStatus(s ExecStatus) error {
 	}
 	gate, open := c.openUser[r.point.Seq]
 	if delete(c.openUser, r.point.Seq); open {
-		c.gates.open(gate)
+		c.gates.openUser(gate)
 	}
 	c.unlock()
 	if !open {

@@ -1,7 +1,6 @@
 package runtime
 
 import (
-	"iter"
 	"math/bits"
 	"slices"
 	"sort"
@@ -19,42 +18,28 @@ import (
 // what opens the gate only after that command. Commands wait for each other anyway where
 // the program says so; this is about waits that it knows nothing of.
 //
-// A closed gate is a bit; the last bit stands for all gates beyond the first 63, and is
-// closed while one of these is. A point has the bits of those that it hung on when it
-// was submitted. Of an in-order queue all that comes after a command that hangs hangs
-// too: so the queue keeps the bits, and where each begins. Of other timelines runs of
-// neighbouring points that hang on the same gates are kept: a million commands that wait for
-// one user event are one run. A bit serves another gate only after it has been cleared
-// wherever it is kept. While no gate is closed nothing is kept and nothing is looked up.
+// A closed gate is a bit; where more than 64 are closed, some share the last one. A point has the
+// bits of those that it hung on when it was submitted. For each timeline, runs of neighbouring
+// points are kept that hang on the same gates: a million commands that wait for one user event are
+// one run. Of an in-order queue all that comes after a command that hangs hangs too. A bit serves
+// another gate only after it has been cleared wherever it is kept. While no gate is closed nothing
+// is kept and nothing is looked up.
 
 // gateSet is some gates.
 type gateSet uint64
-
-const others gateSet = 1 << 63
-
-// all are the numbers of the gates in s.
-func (s gateSet) all() iter.Seq[int] {
-	return func(yield func(int) bool) {
-		for ; s != 0; s &= s - 1 {
-			if !yield(bits.TrailingZeros64(uint64(s))) {
-				return
-			}
-		}
-	}
-}
 
 // gates are the closed ones, and who hangs on them. Unless said, fields are protected by
 // Context.mu; a host call ends without it.
 type gates struct {
 	closed atomic.Uint64               // a gateSet; safe without the lock
-	calls  gateSet                     // the closed ones in it are of host calls; of open ones it says nothing
-	last   sync.Mutex                  // held while the bit of others changes; nothing is locked under it
-	beyond int                         // protected by last: closed gates that others stands for
+	last   sync.Mutex                  // held while a gate opens or closes; nothing is locked under it
+	shared [64]int32                   // protected by last: closed gates that have the bit
+	users  [64]int32                   // of these, those of user events
 	stale  gateSet                     // bits that may still be kept of gates that are open again
 	runs   map[*mem.Timeline][]gateRun // in the order of their points
 	kept   int                         // runs
 	due    int                         // how many are kept before those of open gates are dropped
-	lines  map[*mem.Timeline]*Queue    // the users' queues
+	lines  map[*mem.Timeline]bool      // the users' queues
 }
 
 // gateRun is neighbouring points of a timeline, from and to among them, that hung on the same
@@ -69,86 +54,72 @@ const minRuns = 64
 
 // shut closes a new gate. c.mu is held.
 func (g *gates) shut(call bool) gateSet {
-	free := ^(gateSet(g.closed.Load()) | g.stale | others)
-	if free == 0 && g.stale != 0 {
-		g.wash()
-		free = ^(gateSet(g.closed.Load()) | others)
+	closed := gateSet(g.closed.Load())
+	if g.stale|closed == ^gateSet(0) && g.stale != closed {
+		g.drop(closed)
+		g.stale = closed
 	}
-	gate, first := others, true
-	if free != 0 {
-		gate = 1 << bits.TrailingZeros64(uint64(free))
-		g.stale |= gate
-	} else {
-		g.last.Lock()
-		defer g.last.Unlock()
-		first = g.beyond == 0
-		g.beyond++
+	bit := min(bits.TrailingZeros64(uint64(^(g.stale | closed))), 63)
+	gate := gateSet(1) << bit
+	g.stale |= gate
+	if !call {
+		g.users[bit]++
 	}
-	if g.closed.Or(uint64(gate)); !call {
-		g.calls &^= gate
-	} else if first { // else there may be a user event among the others
-		g.calls |= gate
-	}
+	g.last.Lock()
+	defer g.last.Unlock()
+	g.shared[bit]++
+	g.closed.Or(uint64(gate))
 	return gate
 }
 
-// open opens a gate. It may be called without locks.
+// open opens the gate of a host call. It may be called without locks.
 func (g *gates) open(gate gateSet) {
-	if gate == others {
-		g.last.Lock()
-		defer g.last.Unlock()
-		if g.beyond--; g.beyond > 0 {
-			return
-		}
+	g.last.Lock()
+	defer g.last.Unlock()
+	bit := bits.TrailingZeros64(uint64(gate))
+	if g.shared[bit]--; g.shared[bit] == 0 {
+		g.closed.And(^uint64(gate))
 	}
-	g.closed.And(^uint64(gate))
+}
+
+// openUser opens the gate of a user event. c.mu is held.
+func (g *gates) openUser(gate gateSet) {
+	g.users[bits.TrailingZeros64(uint64(gate))]--
+	g.open(gate)
 }
 
 // kind says what some gates are that were seen closed: Hangs where one is a user event's,
-// OnCall where all are of host calls, and Goes where there are none. They may have opened
-// since; what they are does not change by that. c.mu is held.
+// OnCall where all are of host calls, and Goes where there are none. c.mu is held.
 func (g *gates) kind(seen gateSet) eviction.Why {
-	switch {
-	case seen == 0:
+	if seen == 0 {
 		return eviction.Goes
-	case seen&^g.calls != 0:
-		return eviction.Hangs
+	}
+	for ; seen != 0; seen &= seen - 1 {
+		if g.users[bits.TrailingZeros64(uint64(seen))] > 0 {
+			return eviction.Hangs
+		}
 	}
 	return eviction.OnCall
-}
-
-// wash clears the bits of open gates wherever they are kept. c.mu is held.
-func (g *gates) wash() {
-	closed := gateSet(g.closed.Load())
-	g.drop(closed)
-	for _, q := range g.lines {
-		q.gates &= closed
-	}
-	g.stale = closed
 }
 
 // gated notes on which gates a command or step hangs that was accepted after waits, in
 // q's order, and which is itself one (0 is none), of those that are closed, of which there are
 // some; q is nil for no queue of a user's. c.mu is held.
 func (c *Context) gated(p mem.Point, waits []mem.Wait, q *Queue, itself, closed gateSet) {
-	on := itself
+	on, runs := itself, c.gates.runs[p.Line]
 	for i := range waits {
 		on |= c.gatesOf(waits[i].Point)
 	}
-	if on &= closed; q != nil && q.inOrder {
-		q.gates &= closed
-		for gate := range (on &^ q.gates).all() {
-			q.gatesFrom[gate] = p.Seq
-		}
-		q.gates |= on
-	} else if on != 0 {
-		c.gates.note(p, on, closed)
+	if n := len(runs); n > 0 && q != nil && q.inOrder {
+		on |= runs[n-1].on
+	}
+	if on &= closed; on != 0 {
+		c.gates.note(runs, p, on, closed)
 	}
 }
 
-// note notes what a point hangs on: some of the closed gates.
-func (g *gates) note(p mem.Point, on, closed gateSet) {
-	runs := g.runs[p.Line]
+// note notes what a point hangs on: some of the closed gates. runs are those of its timeline.
+func (g *gates) note(runs []gateRun, p mem.Point, on, closed gateSet) {
 	if n := len(runs); n > 0 && runs[n-1].to+1 == p.Seq && runs[n-1].on&closed == on {
 		runs[n-1].to = p.Seq
 		return
@@ -207,15 +178,6 @@ func (c *Context) gatesOf(p mem.Point) gateSet {
 	case p.Line == c.userLine:
 		return c.openUser[p.Seq]
 	}
-	if q := c.gates.lines[p.Line]; q != nil && q.inOrder {
-		var on gateSet
-		for gate := range q.gates.all() {
-			if q.gatesFrom[gate] <= p.Seq {
-				on |= 1 << gate
-			}
-		}
-		return on
-	}
 	runs := c.gates.runs[p.Line]
 	if i := after(runs, p.Seq) - 1; i >= 0 && p.Seq <= runs[i].to {
 		return runs[i].on
@@ -237,7 +199,7 @@ func (c *Context) mayWait(p mem.Point) bool {
 	if p.Reached() {
 		return true
 	}
-	if c.gates.lines[p.Line] == nil && !c.mover.Owns(p.Line) {
+	if !c.gates.lines[p.Line] && !c.mover.Owns(p.Line) {
 		return false
 	}
 	return !c.hangs(p)

@@ -171,7 +171,7 @@ func TestARefusedCommandsBlockIsStillInUse(t *testing.T) {
 	c, in, _ := gateHouse(t)
 	line := mem.NewTimeline("other", true, nil)
 	c.lock()
-	c.gates.lines[line] = &Queue{} // as if of a queue of ours
+	c.gates.lines[line] = true // as if of a queue of ours
 	c.unlock()
 	var block [1]mem.Block
 	o, err := c.Resource(1).AllocAll([]mem.Request{{Size: 1000}}, block[:], nil)
@@ -223,7 +223,8 @@ func TestAUserEventAmongManyGatesIsNoHostCall(t *testing.T) {
 	require.False(t, call())
 	g.shut(true)
 	require.False(t, call(), "the user event is not set")
-	for range 4 {
+	g.openUser(others)
+	for range 3 {
 		g.open(others)
 	}
 	require.Zero(t, g.closed.Load()&uint64(others))

@@ -74,7 +74,7 @@ func newContext(ctx context.Context, o Options) (*Context, error) {
 		openUser: make(map[uint64]gateSet),
 		roots:    make(map[mem.BufferID]*root),
 		svmRoots: make(map[Pointer]*root),
-		gates:    gates{lines: make(map[*mem.Timeline]*Queue)},
+		gates:    gates{lines: make(map[*mem.Timeline]bool)},
 	}
 	c.start = c.by.Now()
 	c.callbacks.init(c.by)

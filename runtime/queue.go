@@ -36,11 +36,6 @@ type Queue struct {
 	closing chan struct{} // protected by c.mu: closed once dev.Close has returned; nil where nobody is in it
 	barrier mem.Point     // protected by c.mu: the last barrier, where out of order
 
-	// Protected by c.mu, of an in-order queue: the gates that commands hang on, and of each
-	// the first that does.
-	gates     gateSet
-	gatesFrom [64]uint64
-
 	failMu sync.Mutex // a leaf
 	failed error      // protected by failMu: the first failure since the last Finish
 }
@@ -73,7 +68,7 @@ func (c *Context) NewQueue(d devices.Device, o QueueOptions) (*Queue, error) {
 	}
 	q.line = q.dev.Timeline()
 	c.queues = append(c.queues, q)
-	c.gates.lines[q.line] = q
+	c.gates.lines[q.line] = true
 	c.listQueues()
 	return q, nil
 }
