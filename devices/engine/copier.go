@@ -31,9 +31,9 @@ const (
 	splitPart = 1 << 20
 )
 
-// Execute runs a copy, a rectangle or a fill; ok is false for other commands. Both ends stay
+// Move runs a copy, a rectangle or a fill; ok is false for other commands. Both ends stay
 // in place meanwhile.
-func (m *Copier) Execute(cmd *devices.Command) (ok bool, err error) {
+func (m *Copier) Move(cmd *devices.Command) (ok bool, err error) {
 	to, from := cmd.Size, cmd.Size
 	switch cmd.Op {
 	case devices.OpCopy:

@@ -10,7 +10,10 @@ import (
 
 // Host is the host's memory as a device: blocks outside the Go heap, queues
 // that copy, fill and call host functions. It runs no kernels.
-type Host struct{ InPlace }
+type Host struct {
+	InPlace
+	blocks *storage.Host
+}
 
 // HostOptions say how the host's memory is to be used; zero values are
 // defaults.
@@ -29,7 +32,7 @@ func NewHost(opts HostOptions) *Host {
 	if opts.Sparse {
 		memory = storage.NewSparseHost("host")
 	}
-	h := new(Host)
+	h := &Host{blocks: memory}
 	h.Init(devices.Info{
 		Driver: "host", Platform: "Godwit", Name: "host", Vendor: "Godwit", Version: "1",
 		Type: devices.Custom, GlobalMemory: opts.Memory, BaseAlign: 128, SharesHost: true, SVM: devices.SVMCaps{Coarse: true, Fine: true},
@@ -46,7 +49,7 @@ var (
 
 // Adopt implements devices.HostDevice.
 func (h *Host) Adopt(bytes []byte, tag uint64) (mem.Block, error) {
-	return h.memory.Adopt(bytes, tag)
+	return h.blocks.Adopt(bytes, tag)
 }
 
 // Execute implements Executor.

@@ -10,9 +10,15 @@ import (
 // memory, and cpu devices. They copy directly from and to each other.
 type InPlace struct {
 	Device
-	memory *storage.Host
+	*Copier
+	inProcess
 	pinned *storage.PinnedNodes
-	copier *Copier
+}
+
+// inProcess is what devices.HostBacked and devices.Viewer ask of blocks.
+type inProcess interface {
+	pinner
+	devices.Viewer
 }
 
 // Init is Device.Init, for self, which embeds d.
@@ -21,24 +27,8 @@ func (d *InPlace) Init(info devices.Info, memory *storage.Host, self interface {
 	Executor
 }, opts EngineOptions) {
 	d.Device.Init(info, memory.Blocks, self, opts)
-	d.memory, d.copier = memory, d.NewCopier(self, 0)
+	d.inProcess, d.Copier = memory, d.NewCopier(self, 0)
 	d.pinned = storage.NewPinnedNodes(info.Name, storage.NewLocked)
-}
-
-// Move is Copier.Execute.
-func (d *InPlace) Move(cmd *devices.Command) (moved bool, err error) { return d.copier.Execute(cmd) }
-
-// Pin implements devices.HostBacked.
-func (d *InPlace) Pin(b mem.Block, off, size uint64) (uint64, error) {
-	return d.memory.Pin(b, off, size)
-}
-
-// Unpin implements devices.HostBacked.
-func (d *InPlace) Unpin(b mem.Block) { d.memory.Unpin(b) }
-
-// View implements devices.Viewer.
-func (d *InPlace) View(b mem.Block, off, size uint64) ([]byte, error) {
-	return d.memory.View(b, off, size)
 }
 
 // Link implements devices.Device: every device whose memory is of this process is reached.

@@ -40,7 +40,7 @@ func (d *Device) copyWords(cmd *devices.Command) error {
 		c := devices.Command{Op: devices.OpCopy, Size: part[1] - part[0], Dst: cmd.Dst, Src: cmd.Src}
 		c.Dst.Off += part[0]
 		c.Src.Off += part[0]
-		if _, err := d.copier.Execute(&c); err != nil {
+		if _, err := d.copier.Move(&c); err != nil {
 			return err
 		}
 	}

@@ -14,7 +14,7 @@ func (d *Device) Execute(cmd *devices.Command) error {
 	if cmd.Op == devices.OpCopy && d.dma.word > 1 {
 		return d.copyWords(cmd)
 	}
-	if moved, err := d.copier.Execute(cmd); moved {
+	if moved, err := d.copier.Move(cmd); moved {
 		return err
 	}
 	return d.launch(cmd)
