@@ -204,11 +204,7 @@ func (c *Context) ways(ctx context.Context) error {
 			return fmt.Errorf("context %q: %w", o.Name, err)
 		}
 	}
-	devs := make([]devices.Device, len(c.mems))
-	for i := range c.mems {
-		devs[i] = c.mems[i].dev
-	}
-	if err := mover.Links(c.topo, devs, o.NoPeer); err != nil {
+	if err := c.mover.Links(c.topo, o.NoPeer); err != nil {
 		return err
 	}
 	if os.Getenv("GODWIT_PINNED_H2D") == "0" {

@@ -21,11 +21,18 @@ const (
 
 // findReaches asks the drivers once.
 func (m *Mover) findReaches() {
-	n := len(m.mems)
-	m.reach = make([]reach, n*n)
 	for i := range m.mems {
 		for j := range m.mems {
-			m.reach[i*n+j] = reachOf(&m.mems[i], &m.mems[j])
+			from, to, by := &m.mems[i], &m.mems[j], reachNot
+			switch {
+			case i == j || to.Device.Link(from.Device, to.Device).Direct.There:
+				by = reachBlocks
+			case from.view != nil:
+				by = reachFrom
+			case to.view != nil:
+				by = reachTo
+			}
+			m.reach = append(m.reach, by)
 		}
 	}
 }
@@ -33,22 +40,6 @@ func (m *Mover) findReaches() {
 // Reaches reports whether a copy from one memory to another can be direct.
 func (m *Mover) Reaches(from, to mem.MemoryID) bool {
 	return m.reach[int(from)*len(m.mems)+int(to)] != reachNot
-}
-
-func reachOf(from, to *memory) reach {
-	if from.Device == to.Device {
-		return reachBlocks
-	}
-	if l := to.Device.Link(from.Device, to.Device); l.Direct.There {
-		return reachBlocks
-	}
-	switch {
-	case from.view != nil:
-		return reachFrom
-	case to.view != nil:
-		return reachTo
-	}
-	return reachNot
 }
 
 // direct submits one leg for each destination.

@@ -5,23 +5,16 @@ import (
 	"godwit/mem"
 )
 
-// Links tells a topology which ways there are between memories, and what drivers state
-// of their cost; devs[i] is that of memory i. Where noPeer is set, copies between two
-// devices are rings.
-func Links(t *mem.Topology, devs []devices.Device, noPeer bool) error {
-	mems := make([]memory, len(devs))
-	for i, d := range devs {
-		mems[i].Device = d
-		mems[i].view, _ = d.(devices.Viewer)
-		mems[i].locker, _ = d.(devices.PageLocker)
-	}
-	for i := range mems {
-		for j := range mems {
+// Links tells a topology which ways there are between the mover's memories, and what drivers
+// state of their cost. Where noPeer is set, copies between two devices are rings.
+func (m *Mover) Links(t *mem.Topology, noPeer bool) error {
+	for i := range m.mems {
+		for j := range m.mems {
 			from, to := mem.MemoryID(i), mem.MemoryID(j)
 			if i == j || t.Store(from) == t.Store(to) {
 				continue
 			}
-			if err := t.SetLink(from, to, linkOf(from, to, &mems[i], &mems[j], noPeer)); err != nil {
+			if err := t.SetLink(from, to, m.linkOf(from, to, noPeer)); err != nil {
 				return err
 			}
 		}
@@ -30,16 +23,14 @@ func Links(t *mem.Topology, devs []devices.Device, noPeer bool) error {
 }
 
 // linkOf is what is known of the ways from one memory to another.
-func linkOf(i, j mem.MemoryID, from, to *memory, noPeer bool) mem.Link {
+func (m *Mover) linkOf(i, j mem.MemoryID, noPeer bool) mem.Link {
+	from, to := &m.mems[i], &m.mems[j]
 	hosted := i == mem.Host || j == mem.Host
-	direct := hosted || !noPeer
 	stated := to.Device.Link(from.Device, to.Device)
 	l := mem.RingLink(0, 0)
 	l.Ring.There = !hosted
-	if direct && stated.Direct.There {
+	if (hosted || !noPeer) && m.Reaches(i, j) {
 		l.Direct = stated.Direct
-	}
-	if direct && (from.view != nil || to.view != nil) {
 		l.Direct.There = true
 	}
 	if stated.Ring.There && !hosted && !l.Direct.There {

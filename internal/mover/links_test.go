@@ -27,6 +27,13 @@ func TestLinksSayWhichWaysThereAre(t *testing.T) {
 	c, err := cpu.New(cpu.Options{})
 	devs := []devices.Device{open(engine.NewHost(engine.HostOptions{}), nil), open(c, err), sim(), devicetest.NewBus(sim(), f), devicetest.NewBus(sim(), f)}
 	const host, cpuMem, tceMem, busA, busB = 0, 1, 2, 3, 4
+	var mems []mover.Memory
+	for _, d := range devs {
+		mems = append(mems, mover.Memory{Device: d, Name: d.Info().Name})
+	}
+	m, err := mover.Open(mover.Options{Memories: mems})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, m.Close()) })
 
 	ways := func(topo *mem.Topology, from, to mem.MemoryID) (direct, ring bool) {
 		l := topo.Link(from, to)
@@ -34,7 +41,7 @@ func TestLinksSayWhichWaysThereAre(t *testing.T) {
 	}
 	for _, noPeer := range []bool{false, true} {
 		topo := mem.NewTopology("cpu", "tce", "busA", "busB")
-		require.NoError(t, mover.Links(topo, devs, noPeer))
+		require.NoError(t, m.Links(topo, noPeer))
 		for _, w := range []struct {
 			from, to     mem.MemoryID
 			direct, ring bool

@@ -184,7 +184,7 @@ func (m *Mover) tidy(short int) {
 func (m *Mover) inUse(pool int) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return slices.ContainsFunc(m.arenas, func(a *arena) bool { return a.used() > 0 && (m.poolOf(a) == pool || !m.kept(a)) })
+	return slices.ContainsFunc(m.arenas, func(a *arena) bool { return a.used() > 0 && (m.poolOf(a) == pool || !a.stays) })
 }
 
 // hopeless reports whether x, the first of those that starve in its pool, has no arena to

@@ -40,7 +40,7 @@ type arena struct {
 	memory storage.Allocation // immutable; without Bytes on a device
 	device devices.Device     // immutable: in whose windows it is; nil on the host
 	locked bool               // immutable
-	stays  bool               // immutable once open: it stays until the end
+	stays  bool               // immutable once open: it stays until the end, as locked ones of families do, since to lock memory takes longer than many copies
 	region *bufalloc.Region   // protected by Mover.mu
 }
 
@@ -310,7 +310,7 @@ func (m *Mover) giveStaging(x *ring) {
 // fails where there is no memory. Called by the pump, without locks.
 func (m *Mover) grow(home int, locked bool) (bool, error) {
 	size := m.arenaSize()
-	errs := m.shrink(func(a *arena) bool { return m.stats.Staging+size > m.opts.Budget && !m.kept(a) })
+	errs := m.shrink(func(a *arena) bool { return m.stats.Staging+size > m.opts.Budget && !a.stays })
 	grown, err := m.growIdle(home, locked)
 	return grown, errors.Join(errs, err)
 }
@@ -319,7 +319,7 @@ func (m *Mover) grow(home int, locked bool) (bool, error) {
 // they leave one for memories of no family, until these have one. mu is held.
 func (m *Mover) reserved(home int) uint64 {
 	of := func(home int) bool { return m.mems[home].family >= 0 }
-	outside := func(a *arena) bool { return !of(a.home) && !m.kept(a) }
+	outside := func(a *arena) bool { return !of(a.home) && !a.stays }
 	beside := func(x memory) bool { return x.family < 0 }
 	if !of(home) || !slices.ContainsFunc(m.mems[1:], beside) || slices.ContainsFunc(m.arenas, outside) {
 		return 0
@@ -345,12 +345,6 @@ func (m *Mover) growIdle(home int, locked bool) (bool, error) {
 	m.arenas = append(m.arenas, a)
 	m.stats.Staging += size
 	return true, nil
-}
-
-// kept reports whether an arena stays until the end: a family's locked ones do, since to
-// lock memory takes longer than many copies, and one for those that are not discrete; so do windows.
-func (m *Mover) kept(a *arena) bool {
-	return a.stays || a.device != nil || a.locked && m.mems[a.home].family >= 0
 }
 
 // makeshift reports whether an arena is ordinary memory where locked was asked for.
@@ -388,7 +382,7 @@ func (m *Mover) newArena(home int, size uint64, locked bool) (*arena, error) {
 	if x := &m.mems[home]; x.discrete {
 		memory, err := storage.AllocateLocked(x.locker, size, pageSize)
 		if err == nil {
-			return arenaOf(home, memory, true, nil)
+			return arenaOf(arena{home: home, memory: memory, locked: true, stays: x.family >= 0})
 		}
 		if m.unlocked(x, err); locked {
 			return nil, err
@@ -398,7 +392,7 @@ func (m *Mover) newArena(home int, size uint64, locked bool) (*arena, error) {
 	if err != nil {
 		return nil, err
 	}
-	return arenaOf(home, memory, false, nil)
+	return arenaOf(arena{home: home, memory: memory})
 }
 
 // unlocked notes, and says under GODWIT_DEBUG=staging, that an arena is not locked.
@@ -409,12 +403,11 @@ func (m *Mover) unlocked(x *memory, why error) {
 	}
 }
 
-func arenaOf(home int, memory storage.Allocation, locked bool, windows devices.Device) (*arena, error) {
-	r, err := bufalloc.NewRegion(0, memory.Size, bufalloc.Options{Granularity: pageSize})
-	if err != nil {
-		return nil, errors.Join(err, memory.Free())
+func arenaOf(a arena) (_ *arena, err error) {
+	if a.region, err = bufalloc.NewRegion(0, a.memory.Size, bufalloc.Options{Granularity: pageSize}); err != nil {
+		return nil, errors.Join(err, a.memory.Free())
 	}
-	return &arena{home: home, memory: memory, locked: locked, device: windows, region: r}, nil
+	return &a, nil
 }
 
 // closeStaging gives all arenas back. Nothing is under way.

@@ -26,8 +26,8 @@ import (
 // ErrLinkLost: then Adopt takes its ways back. Windows stay until Close: what lies in them is
 // memory as any.
 //
-// States: none -> idle (there are links) -> opening -> open, or failed; and from open on -> opening
-// arenas -> arenas are there, of those devices that had room.
+// What is opened is idle -> begun -> open, or failed: the links first, of which one is enough, and then the
+// arenas, of those devices that have room.
 const (
 	mostWindow     = 256 << 20 // bytes of staging on each device, at most
 	leastWindow    = 64 << 10  // bytes: with smaller ones there is no way by window
@@ -46,30 +46,24 @@ const (
 // ErrLinkLost is why a transfer was refused that goes over a link which is there no more.
 var ErrLinkLost = mem.Sentinel("the link between the devices is lost", mem.OutOfResources)
 
-type linkState int32
-
-const (
-	noLinks linkState = iota
-	linksFailed
-	linksIdle
-	linksOpening
-	linksOpen
-	arenasOpening
-	arenasOpen
-)
+// opening is something that is opened once, beside the work.
+type opening struct {
+	begun atomic.Bool
+	open  atomic.Bool
+	done  chan struct{} // closed when it is open or has failed
+}
 
 // links are a mover's.
 type links struct {
-	state  atomic.Int32    // a linkState
-	there  [][]bool        // immutable once measured: by both memories
-	arenas []*arena        // by memory, nil where there is none; immutable once arenasOpen, until Close; regions: Mover.mu
-	share  uint64          // bytes of an extent; immutable once arenasOpen
-	why    error           // immutable once failed
-	opened chan struct{}   // closed when links are open or failed
-	made   chan struct{}   // closed when arenas are there
-	ctx    context.Context // ends with the mover
-	stop   context.CancelFunc
-	until  uint64 // protected by Mover.mu: when nobody waits any more, by the executor's clock; 0 before anybody has
+	there   [][]bool        // immutable once measured: by both memories
+	pairs   opening         // the links
+	windows opening         // arenas
+	arenas  []*arena        // by memory, nil where there is none; immutable once windows are open, until Close; regions: Mover.mu
+	share   uint64          // bytes of an extent; immutable once windows are open
+	why     error           // why there is none; immutable once pairs are done
+	ctx     context.Context // ends with the mover
+	stop    context.CancelFunc
+	until   uint64 // protected by Mover.mu: when nobody waits any more, by the executor's clock; 0 before anybody has
 }
 
 // The costs of both ways are those of two H200s (docs/measured.md), whatever the link: between windows
@@ -84,15 +78,13 @@ func (l *links) init(n int) {
 	for i := range l.there {
 		l.there[i] = make([]bool, n)
 	}
-	l.opened, l.made = make(chan struct{}), make(chan struct{})
+	l.pairs.done, l.windows.done = make(chan struct{}), make(chan struct{})
 	l.ctx, l.stop = context.WithCancel(context.Background())
 }
 
-func (l *links) at() linkState { return linkState(l.state.Load()) }
-
 // by reports whether rings by window can go between two memories.
 func (l *links) by(from, to mem.MemoryID) bool {
-	return l.at() == arenasOpen && l.arenas[from] != nil && l.arenas[to] != nil
+	return l.windows.open.Load() && l.arenas[from] != nil && l.arenas[to] != nil
 }
 
 // findLinks asks the drivers which memories have links.
@@ -109,7 +101,6 @@ func (m *Mover) findLinks(ctx context.Context, t *mem.Topology) {
 				continue
 			}
 			m.links.there[i][j], m.links.there[j][i] = true, true
-			m.links.state.Store(int32(linksIdle))
 		}
 	}
 }
@@ -121,11 +112,13 @@ func (m *Mover) Wants(from, to *End, size uint64) bool {
 	if !l.there[from.Memory][to.Memory] {
 		return false
 	}
-	switch at := l.at(); {
-	case at == linksIdle || at == linksOpening:
-		m.startLinks()
-	case (at == linksOpen || at == arenasOpening) && size >= leastForArenas && !(m.inWindow(from) && m.inWindow(to)):
-		m.startArenas()
+	switch {
+	case !l.pairs.open.Load():
+		if m.begin(&l.pairs, m.openLinks); l.pairs.failed() {
+			return false
+		}
+	case !l.windows.open.Load() && size >= leastForArenas && !(m.inWindow(from) && m.inWindow(to)):
+		m.begin(&l.windows, m.openArenas)
 	default:
 		return false
 	}
@@ -148,11 +141,10 @@ func (m *Mover) patience() time.Duration {
 func (m *Mover) AwaitLinks(ctx context.Context) error {
 	within, cancel := context.WithTimeout(ctx, m.patience())
 	defer cancel()
-	switch m.links.at() {
-	case linksOpening:
-		_ = m.awaitLinks(within, m.links.opened) // who is planned again finds out what there is
-	case arenasOpening:
-		_ = m.awaitLinks(within, m.links.made)
+	for _, o := range []*opening{&m.links.pairs, &m.links.windows} {
+		if o.begun.Load() {
+			_ = m.awaitLinks(within, o) // who is planned again finds out what there is
+		}
 	}
 	return ctx.Err()
 }
@@ -163,27 +155,42 @@ func (m *Mover) inWindow(e *End) bool { return m.mems[e.Memory].window.InWindow(
 // Leaves says that blocks leave a memory: to where it has a link, once that is open. So it has
 // links opened, as a transfer does that would have gone over one.
 func (m *Mover) Leaves(from mem.MemoryID) {
-	if l := &m.links; l.at() == linksIdle && slices.Contains(l.there[from], true) {
-		m.startLinks()
+	if l := &m.links; slices.Contains(l.there[from], true) {
+		m.begin(&l.pairs, m.openLinks)
 	}
 }
 
-func (m *Mover) startLinks()  { m.openBeside(linksIdle, linksOpening, m.openLinks) }
-func (m *Mover) startArenas() { m.openBeside(linksOpen, arenasOpening, m.openArenas) }
-
-// openBeside has a goroutine open something, once.
-func (m *Mover) openBeside(from, opening linkState, open func()) {
+// begin has a goroutine open something, once; open reports whether it could.
+func (m *Mover) begin(o *opening, open func() bool) {
+	if o.begun.Load() {
+		return
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if !m.closed && m.links.state.CompareAndSwap(int32(from), int32(opening)) {
-		m.beside.Go(open)
+	if m.closed || !o.begun.CompareAndSwap(false, true) {
+		return
+	}
+	m.beside.Go(func() {
+		defer close(o.done)
+		if o.open.Store(open()); o.open.Load() && m.links.ctx.Err() == nil && m.opts.OnWays != nil {
+			m.opts.OnWays()
+		}
+	})
+}
+
+// failed reports whether it could not be opened.
+func (o *opening) failed() bool {
+	select {
+	case <-o.done:
+		return !o.open.Load()
+	default:
+		return false
 	}
 }
 
 // openLinks is a goroutine's.
-func (m *Mover) openLinks() {
+func (m *Mover) openLinks() bool {
 	l := &m.links
-	defer close(l.opened)
 	var pairs sync.WaitGroup
 	var mu sync.Mutex
 	var errs error
@@ -204,16 +211,13 @@ func (m *Mover) openLinks() {
 	pairs.Wait()
 	if !open {
 		l.why = errs
-		l.state.Store(int32(linksFailed))
-		return
 	}
-	m.haveOpened(linksOpen)
+	return open
 }
 
 // openArenas is a goroutine's.
-func (m *Mover) openArenas() {
+func (m *Mover) openArenas() bool {
 	l := &m.links
-	defer close(l.made)
 	for i, there := range l.there {
 		if !slices.Contains(there, true) {
 			continue
@@ -228,14 +232,7 @@ func (m *Mover) openArenas() {
 			m.mu.Unlock()
 		}
 	}
-	m.haveOpened(arenasOpen)
-}
-
-func (m *Mover) haveOpened(s linkState) {
-	m.links.state.Store(int32(s))
-	if m.links.ctx.Err() == nil && m.opts.OnWays != nil {
-		m.opts.OnWays()
-	}
+	return true
 }
 
 // newWindow takes an arena in a window of a device's own memory, or nil.
@@ -256,10 +253,7 @@ func (m *Mover) newWindow(i int) *arena {
 		_ = memory.Free() // live by construction
 		return nil
 	}
-	a, err := arenaOf(i, memory, false, x.Device)
-	if err != nil {
-		return nil
-	}
+	a, _ := arenaOf(arena{home: i, memory: memory, device: x.Device, stays: true})
 	return a
 }
 
@@ -268,20 +262,20 @@ func (m *Mover) newWindow(i int) *arena {
 // of mem.ErrInvalidOperation where no two devices have one.
 func (m *Mover) OpenLinks(ctx context.Context) error {
 	l := &m.links
-	if l.at() == noLinks {
+	if !slices.ContainsFunc(l.there, func(row []bool) bool { return slices.Contains(row, true) }) {
 		return errors.Join(fmt.Errorf("mover %s: no two devices have a link: %w", m.opts.Name, mem.ErrInvalidOperation), l.why)
 	}
-	m.startLinks()
-	if err := m.awaitLinks(ctx, l.opened); err != nil || l.at() == linksFailed {
+	m.begin(&l.pairs, m.openLinks)
+	if err := m.awaitLinks(ctx, &l.pairs); err != nil || !l.pairs.open.Load() {
 		return errors.Join(err, l.why)
 	}
-	m.startArenas()
-	return m.awaitLinks(ctx, l.made)
+	m.begin(&l.windows, m.openArenas)
+	return m.awaitLinks(ctx, &l.windows)
 }
 
-func (m *Mover) awaitLinks(ctx context.Context, done chan struct{}) error {
+func (m *Mover) awaitLinks(ctx context.Context, o *opening) error {
 	select {
-	case <-done:
+	case <-o.done:
 		return nil
 	case <-m.links.ctx.Done():
 		return fmt.Errorf("mover %s: %w", m.opts.Name, mem.ErrClosed)
@@ -293,7 +287,7 @@ func (m *Mover) awaitLinks(ctx context.Context, done chan struct{}) error {
 // Adopt tells a topology which ways there are over links, and which are no more; but of
 // the pairs that keep says are the user's. It reports whether anything changed.
 func (m *Mover) Adopt(t *mem.Topology, keep func(from, to mem.MemoryID) bool) (changed bool) {
-	if m.links.at() < linksOpen {
+	if !m.links.pairs.open.Load() {
 		return false
 	}
 	for i, row := range m.links.there {
@@ -341,7 +335,7 @@ func (m *Mover) linkLost(from, to mem.MemoryID) error {
 
 // linked accepts a transfer over links.
 func (m *Mover) linked(t *Transfer) error {
-	if m.links.at() < linksOpen {
+	if !m.links.pairs.open.Load() {
 		return fmt.Errorf("transfer by way %v, without links: %w", t.Way, mem.ErrInvalidOperation)
 	}
 	if err := m.linksLost(t); err != nil {

@@ -51,7 +51,7 @@ func TestALongRingByWindowArrives(t *testing.T) {
 		require.NoError(t, err)
 		qs = append(qs, q)
 	}
-	require.NoError(t, mover.Links(topo, all, false))
+	require.NoError(t, m.Links(topo, false))
 	require.NoError(t, m.Measure(ctx, topo, new(mover.Figures)))
 	require.NoError(t, m.OpenLinks(ctx))
 	move := func(q devices.Queue, dst, src devices.Loc) {
