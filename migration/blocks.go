@@ -247,6 +247,12 @@ func (p *Planner) within(spans []Span) (bool, error) {
 	return true, nil
 }
 
+// need is what has to lie in one block.
+type need struct {
+	Span
+	next int32 // the next one's place in Planner.needed + 1, of the same buffer; 0 is none
+}
+
 // wants notes which blocks are missing. It was seen that some are.
 func (p *Planner) wants(dst *Plan, accs []mem.Access, spans []Span) {
 	p.needed = p.needed[:0]
@@ -263,70 +269,64 @@ func (p *Planner) wants(dst *Plan, accs []mem.Access, spans []Span) {
 	for i := range p.needed {
 		n := &p.needed[i]
 		b := p.buffers[uint32(n.Buffer)]
-		b.needed = mem.MemorySet{}
 		switch {
-		case b.at(n.Memory).covers(n.Range):
+		case n.Range.Empty() || b.at(n.Memory).covers(n.Range):
 		case !b.byRange(n.Memory):
 			dst.Storage = append(dst.Storage, Want{Buffer: n.Buffer, Memory: n.Memory, Range: n.Range, Span: n.Range})
 		default:
-			p.want(dst, b, Want{Buffer: n.Buffer, Memory: n.Memory, Span: b.round(n.Memory, n.Range)}, !p.alone(i))
+			p.want(dst, b, n)
 		}
 	}
 }
 
-// alone reports whether no other of p.needed is of the buffer and the memory of number i.
-func (p *Planner) alone(i int) bool {
-	for j := range p.needed {
-		if i != j && p.needed[j].Buffer == p.needed[i].Buffer && p.needed[j].Memory == p.needed[i].Memory {
-			return false
-		}
+// lastNeed is the place + 1 of what was needed last of a buffer, 0 where nothing was.
+func (p *Planner) lastNeed(b *buffer, id mem.BufferID) int32 {
+	if i := b.needed; i != 0 && int(i) <= len(p.needed) && p.needed[i-1].Buffer == id {
+		return i
 	}
-	return true
+	return 0 // of an earlier plan
 }
 
 // need adds to p.needed what has to lie in one block, less what lies in another of them. There
-// may be thousands of buffers that are stored whole: those are not compared with each other.
+// may be thousands of buffers: each is compared with itself.
 func (p *Planner) need(n Span) {
 	n.Memory = p.topo.Store(n.Memory)
-	if b := p.buffers[uint32(n.Buffer)]; !b.byRange(n.Memory) {
-		if !b.needed.Has(n.Memory) {
-			b.needed = b.needed.With(n.Memory)
-			n.Range = b.round(n.Memory, n.Range)
-			p.needed = append(p.needed, n)
-		}
-		return
+	b := p.buffers[uint32(n.Buffer)]
+	if !b.byRange(n.Memory) {
+		n.Range = mem.Range{End: b.content.Size()}
 	}
-	for i := 0; i < len(p.needed); i++ {
-		o := &p.needed[i]
-		if o.Buffer != n.Buffer || o.Memory != n.Memory {
-			continue
-		}
-		if o.Range.Contains(n.Range) {
+	last := p.lastNeed(b, n.Buffer)
+	for i := last; i != 0; i = p.needed[i-1].next {
+		switch o := &p.needed[i-1]; {
+		case o.Memory != n.Memory:
+		case o.Range.Contains(n.Range):
 			return
-		}
-		if n.Range.Contains(o.Range) {
-			p.needed = slices.Delete(p.needed, i, i+1)
-			i--
+		case n.Range.Contains(o.Range):
+			o.Range = mem.Range{}
 		}
 	}
-	p.needed = append(p.needed, n)
+	p.needed = append(p.needed, need{n, last})
+	b.needed = int32(len(p.needed))
 }
 
-// want notes that a block is missing that holds a span, and the blocks and wants that
-// overlap it. What was kept beside an earlier span in vain is not kept again, unless all
-// is to stay.
-func (p *Planner) want(dst *Plan, b *buffer, w Want, all bool) {
-	for joined := true; joined; {
-		joined = false
-		w.Range = p.extent(b, &w, all)
-		for i := range dst.Storage {
-			o := &dst.Storage[i]
-			if o.Buffer == w.Buffer && o.Memory == w.Memory && o.Range.Overlaps(w.Range) {
-				w.Span = hull(w.Span, o.Span)
-				dst.Storage = slices.Delete(dst.Storage, i, i+1)
-				joined, all = true, true
-				break
-			}
+// want notes that a block is missing that holds what is needed, and, where more of the buffer is
+// needed there, the blocks and wants that overlap it. What was kept beside an earlier span in vain
+// is kept again only then.
+func (p *Planner) want(dst *Plan, b *buffer, n *need) {
+	all := false
+	for i := p.lastNeed(b, n.Buffer); i != 0; i = p.needed[i-1].next {
+		o := &p.needed[i-1]
+		all = all || o != n && o.Memory == n.Memory && !o.Range.Empty()
+	}
+	w := Want{Buffer: n.Buffer, Memory: n.Memory, Span: b.round(n.Memory, n.Range)}
+	w.Range = p.extent(b, &w, all)
+	for i := 0; i < len(dst.Storage) && all; i++ {
+		o := dst.Storage[i]
+		if o.Buffer == w.Buffer && o.Memory == w.Memory && o.Range.Overlaps(w.Range) {
+			w.Span = hull(w.Span, o.Span)
+			w.Range = p.extent(b, &w, true)
+			dst.Storage = slices.Delete(dst.Storage, i, i+1)
+			i = -1 // it may overlap others now
 		}
 	}
 	dst.Storage = append(dst.Storage, w)

@@ -104,7 +104,7 @@ type Planner struct {
 	stepWaits, commandWaits waitIndex  // scratch of Plan
 	keeping                 []*undo    // scratch of CommitUnmap
 	using                   []mem.Wait // scratch of hangs
-	needed                  []Span     // scratch of Plan
+	needed                  []need     // scratch of Plan
 	scoring                 eviction.Candidate
 }
 
@@ -123,7 +123,7 @@ type buffer struct {
 	leaving     uint64       // the Evict (Planner.evictions) which made it leave a memory
 	leavingFrom mem.MemoryID // that memory
 
-	needed mem.MemorySet // where all of it is in Planner.needed, which is being made
+	needed int32 // where its last need is in Planner.needed (lastNeed)
 }
 
 // content is what a byte is worth. Valid is empty where version is 0, and where

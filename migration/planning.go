@@ -69,36 +69,33 @@ func (p *Planner) access(dst *Plan, a *mem.Access) error {
 	var stale run // the zero run, and none while nothing is stale
 	for off := a.Range.Start; off < a.Range.End; {
 		at := b.content.Get(off)
-		end, v := min(at.Range.End, a.Range.End), &at.Value
-		lacking := a.Mode.Reads() && (v.poison != nil || !v.valid.Empty() && !v.valid.Has(a.Memory))
-		for off < end {
-			part, by := mem.Range{Start: off, End: end}, (*mapping)(nil) // by: the host writes the bytes
-			if lacking && a.Memory == mem.Host {
-				part, by = b.firstMapped(part)
+		part, v := mem.Range{Start: off, End: min(at.Range.End, a.Range.End)}, &at.Value
+		lacking, by := a.Mode.Reads() && (v.poison != nil || !v.valid.Empty() && !v.valid.Has(a.Memory)), (*mapping)(nil)
+		if lacking && a.Memory == mem.Host {
+			part, by = b.firstMapped(part) // by: the host writes the bytes
+		}
+		off = part.End
+		if lacking && by == nil {
+			if v.poison != nil {
+				return &LostError{Buffer: a.Buffer, What: fmt.Sprintf("bytes %v hold version %d", part, v.version), Poison: *v.poison}
 			}
-			off = part.End
-			if lacking && by == nil {
-				if v.poison != nil {
-					return &LostError{Buffer: a.Buffer, What: fmt.Sprintf("bytes %v hold version %d", part, v.version), Poison: *v.poison}
+			if !stale.extend(part, v) {
+				if !stale.r.Empty() {
+					p.bring(dst, b, s, a, &stale)
 				}
-				if !stale.extend(part, v) {
-					if !stale.r.Empty() {
-						p.bring(dst, b, s, a, &stale)
-					}
-					stale = run{part, v.valid, v.version, v.version}
-				}
-				continue
+				stale = run{part, v.valid, v.version, v.version}
 			}
-			if !stale.r.Empty() {
-				p.bring(dst, b, s, a, &stale)
-				stale = run{}
-			}
-			if s != nil {
-				p.wait(dst, s, part, a.Mode, v.valid.Has(a.Memory))
-			}
-			if by != nil && !by.at.Succeeded() { // as for any bytes that need not come, and for the map
-				dst.Waits = p.commandWaits.add(dst.Waits, 0, mem.Wait{Point: by.at, Kind: mem.Data})
-			}
+			continue
+		}
+		if !stale.r.Empty() {
+			p.bring(dst, b, s, a, &stale)
+			stale = run{}
+		}
+		if s != nil {
+			p.wait(dst, s, part, a.Mode, v.valid.Has(a.Memory))
+		}
+		if by != nil && !by.at.Succeeded() { // as for any bytes that need not come, and for the map
+			dst.Waits = p.commandWaits.add(dst.Waits, 0, mem.Wait{Point: by.at, Kind: mem.Data})
 		}
 	}
 	if !stale.r.Empty() {

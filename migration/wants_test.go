@@ -109,12 +109,20 @@ func TestWhatWasKeptInVainStaysWhereSeveralPartsAreNeeded(t *testing.T) {
 // BenchmarkPlanOfBuffersStoredNowhere plans a command that lacks all of its buffers: ns/buffer
 // is what each takes, however many there are.
 func BenchmarkPlanOfBuffersStoredNowhere(b *testing.B) {
-	for _, n := range []int{4000, 16_000} {
-		b.Run(fmt.Sprintf("buffers=%d", n), func(b *testing.B) {
+	for i, n := range []int{4000, 16_000, 4000, 16_000} {
+		name := fmt.Sprintf("buffers=%d", n)
+		if i > 1 {
+			name += "/by range"
+		}
+		b.Run(name, func(b *testing.B) {
 			p := migration.New(mem.NewTopology("gpu0"), migration.Options{})
 			var accs []mem.Access
 			for range n {
-				accs = append(accs, access(at(create(b, p, kib), 1, 0, kib), mem.Write))
+				id := create(b, p, kib)
+				if i > 1 {
+					require.NoError(b, p.ByRange(id, 128))
+				}
+				accs = append(accs, access(at(id, 1, 0, kib), mem.Write))
 			}
 			var plan migration.Plan
 			b.ReportAllocs()
