@@ -7,6 +7,7 @@
 // A scenario is one YAML mapping:
 //
 //	name, about   what it shows
+//	kind          what godwit predict counts it among
 //	params        what is set from outside: {cells: {type: integer, default: 4096}}
 //	include       files with devices and links that scenarios share
 //	let           names for values: {bytes: cells * 4}

@@ -20,7 +20,7 @@ type (
 
 func (mapKind) shapes() []*shape {
 	return []*shape{commandShape("map", "map", of("map", aWord, "a buffer"), []key{
-		{"as", aWord, true, "a name for what is mapped"}, flagsKey(mapFlags, true), {"blocking", aFlag, false, "the host waits"},
+		{"as", aWord, true, "a name for what is mapped"}, flagsKey(mapFlags, true), keyBlocking,
 	}, keysOfPlace)}
 }
 
@@ -119,11 +119,8 @@ func (unmapKind) parse(l *loader, m *mapping, c *command) {
 func (l *loader) onSVM(p place) bool { return l.out.Buffers[p.Buffer].SVM != nil }
 
 func (mapKind) text(s *Scenario, c *command) string {
-	m, blocking := &s.Mappings[c.Mapping], ""
-	if c.Blocking {
-		blocking = ", blocking"
-	}
-	return fmt.Sprintf("map %s for %s as %s%s", s.placeText(c.Place, c.Place.Range), flagText(uint64(m.Flags), mapFlags), m.Name, blocking)
+	m := &s.Mappings[c.Mapping]
+	return fmt.Sprintf("map %s for %s as %s%s", s.placeText(c.Place, c.Place.Range), flagText(uint64(m.Flags), mapFlags), m.Name, c.blockingText())
 }
 
 func (unmapKind) text(s *Scenario, c *command) string { return "unmap " + s.Mappings[c.Mapping].Name }
@@ -156,9 +153,6 @@ func (mapKind) enqueue(ctx context.Context, r *runner, i int, q *runtime.Queue, 
 		if err == nil {
 			m.bytes = m.mapping.Bytes()
 		}
-	}
-	if err == nil && c.Blocking {
-		err = e.Wait(ctx)
 	}
 	return e, err
 }

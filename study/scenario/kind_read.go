@@ -12,17 +12,20 @@ import (
 type readKind struct{ base }
 
 func (readKind) shapes() []*shape {
-	buffer := of("read", aWord, "a buffer")
+	buffer := append(of("read", aWord, "a buffer"), keyBlocking)
 	return []*shape{
 		commandShape("read", "read", buffer, keysOfPlace),
 		rows(commandShape("read of rows", "read", buffer, keysOfRows, box("", "in the buffer"), box("host-", "in the host's memory"))),
 	}
 }
 
-func (readKind) parse(l *loader, m *mapping, c *command) { l.readPlace(m, c) }
+func (readKind) parse(l *loader, m *mapping, c *command) {
+	l.readPlace(m, c)
+	c.Blocking = l.flag(m, "blocking")
+}
 
 func (readKind) text(s *Scenario, c *command) string {
-	return "read " + c.rowsText(" of ") + s.placeText(c.Place, c.Place.Range)
+	return "read " + c.rowsText(" of ") + s.placeText(c.Place, c.Place.Range) + c.blockingText()
 }
 
 // gapByte is what the host's memory of a rectangular read holds before it: what

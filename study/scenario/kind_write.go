@@ -13,7 +13,7 @@ import (
 type writeKind struct{ base }
 
 func (writeKind) shapes() []*shape {
-	buffer := of("write", aWord, "a buffer")
+	buffer := append(of("write", aWord, "a buffer"), keyBlocking)
 	return []*shape{
 		commandShape("write", "write", buffer, keysOfPlace, keysOfData),
 		rows(commandShape("write of rows", "write", buffer, keysOfRows, box("", "in the buffer"), box("host-", "in the host's memory"), keysOfData)),
@@ -23,6 +23,7 @@ func (writeKind) shapes() []*shape {
 func (writeKind) parse(l *loader, m *mapping, c *command) {
 	before := l.faults
 	l.readPlace(m, c)
+	c.Blocking = l.flag(m, "blocking")
 	l.readContent(m, c, before)
 }
 
@@ -40,7 +41,7 @@ func (l *loader) readContent(m *mapping, c *command, before int) {
 }
 
 func (writeKind) text(s *Scenario, c *command) string {
-	return fmt.Sprintf("write %s%s: %s", c.rowsText(" to "), s.placeText(c.Place, c.Place.Range), c.Data)
+	return fmt.Sprintf("write %s%s: %s%s", c.rowsText(" to "), s.placeText(c.Place, c.Place.Range), c.Data, c.blockingText())
 }
 
 func (writeKind) enqueue(ctx context.Context, r *runner, i int, q *runtime.Queue, wait []runtime.Event) (runtime.Event, error) {

@@ -149,7 +149,7 @@ func (l *loader) readHead(data []byte) *mapping {
 	if name := m.text("name"); name != "" {
 		l.out.Name = name
 	}
-	l.out.About = m.text("about")
+	l.out.About, l.out.Kind = m.text("about"), m.text("kind")
 	l.readInputs(m)
 	l.expand = l.scope.expand
 	l.readParameters(m)

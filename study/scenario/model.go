@@ -14,6 +14,7 @@ type Scenario struct {
 	File  string `json:"-"`
 	Name  string `json:"-"`
 	About string `json:"-"`
+	Kind  string `json:"-"` // what godwit predict counts it among
 
 	// Policy says which blocks go first where a memory is short; empty is the
 	// runtime's default.
@@ -182,7 +183,7 @@ type command struct {
 	Onto      []string           // migrate: to these devices (or "host") and not only to the queue's
 	Undefined bool               // migrate: brings no content
 	Now       bool               // free: by the host and not by a queue
-	Blocking  bool               // map
+	Blocking  bool               // map, read, write: the host waits
 	Mapping   int                // map, unmap, host-read, host-write: index into Mappings; -1 is none
 	Event     int                // set: index into Events
 	Status    runtime.ExecStatus // set: Complete, or a negative status

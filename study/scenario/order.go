@@ -252,7 +252,7 @@ func (l *loader) gate(m *mapping, c *command, uses []use) {
 		return
 	}
 	if c.Blocking {
-		l.errorf(m.Node, "map: blocking, and maybe held back by the user event %q, which is not set above: it could wait for ever", l.out.Events[gates[0]].Name)
+		l.errorf(m.Node, "%s: blocking, and maybe held back by the user event %q, which is not set above: it could wait for ever", c.Kind, l.out.Events[gates[0]].Name)
 		return
 	}
 	if c.Now {

@@ -262,6 +262,11 @@ func (r *runner) enqueueAll(ctx context.Context) error {
 		if err == nil && !e.IsZero() {
 			err = r.listen(i, e)
 		}
+		if err == nil && s.Commands[i].Blocking {
+			if err = e.Wait(ctx); err != nil && ctx.Err() == nil && s.expectedToFail(i) {
+				err = nil // wait keeps it
+			}
+		}
 		if err != nil && r.model != nil && errors.Is(err, mem.ErrPoisoned) && s.expectedToFail(i) {
 			r.failed[i], err = err, nil // see failures.go
 		}

@@ -39,6 +39,7 @@ var (
 		{"bandwidth", aWord, false, "bytes a second, such as 32 GB/s"},
 	}
 	keysOfPlace = []key{keyOffset, keySize}
+	keyBlocking = key{"blocking", aFlag, false, "the host waits"}
 	keysOfRows  = []key{
 		{"size", aNumber, true, "bytes of a row"},
 		{"rows", aNumber, false, "how many"},
@@ -81,6 +82,7 @@ func declaredShapes() []*shape {
 		{name: "scenario", what: "scenario", keys: []key{
 			{"name", aWord, false, "default: the file's name"},
 			{"about", aWord, false, "what it shows"},
+			{"kind", aWord, false, "what godwit predict counts it among"},
 			{"inputs", object("inputs"), false, "files from --input NAME=FILE"},
 			{"params", object("params"), false, "values from --set NAME=VALUE"},
 			{"include", someWords, false, "files with devices and links, relative to this one"},

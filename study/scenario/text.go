@@ -81,6 +81,13 @@ func (c *command) rowsText(then string) string {
 	return fmt.Sprintf("%s%d rows of %s%s", slices, c.Rect.Region[1], sizeText(c.Rect.Region[0]), map[string]string{" of ": ", ", " to ": " to "}[then])
 }
 
+func (c *command) blockingText() string {
+	if c.Blocking {
+		return ", blocking"
+	}
+	return ""
+}
+
 // names lists places.
 func (s *Scenario) names(places []place) string {
 	var out []string
