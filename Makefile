@@ -20,7 +20,7 @@ VENDORS := $(DATADIR)/godwit/vendors
 
 # FUZZTIME is for each fuzz target; TESTFLAGS may hold -run or -v.
 FUZZTIME ?= 2s
-BENCH := -bench . -skip '^BenchmarkPack$$/resnet50' -benchtime 1x
+BENCH := -bench . -skip '^BenchmarkPack$$/resnet50|^BenchmarkApplications$$/hashcat' -benchtime 1x
 # FOR is how long a soak runs in all; SOAKFLAGS may hold -race, -only NAME, -commands N (each suite once, whatever FOR), -seed N.
 FOR ?= 1h
 SOAKFLAGS ?=
@@ -107,8 +107,9 @@ $(DEADCODE): tools/go.mod tools/go.sum
 fuzz: deps ## each fuzz target for FUZZTIME
 	bash tools/fuzz $(FUZZTIME)
 
-bench: deps ## every benchmark once, but one packing of a minute
-	go test -run '^$$' $(BENCH) ./... | { grep -v 'no test files' || true; }
+# Packages without benchmarks are not named, since each one's tests would be compiled and linked.
+bench: deps ## every benchmark once, but one packing of a minute and hashcat, which is a test too
+	go test -vet=off -run '^$$' $(BENCH) $$(grep -rl --include='*_test.go' '^func Benchmark' . | xargs -n1 dirname | sort -u)
 
 soak: deps ## the long random tests and fuzz targets in turn, for FOR; goes on when stopped
 	go run ./tests/internal/soak -for $(FOR) $(SOAKFLAGS)
@@ -134,9 +135,10 @@ pictures: build ## docs/pictures: those of README, drawn in a headless Chromium
 installed: build lib man ## what make install installs works for a user who may write nothing there
 	GODWIT_TEST_INSTALL=1 go test -count 1 ./tests -run Installed
 
-# What vet finds, lint has found. Benchmarks are a step of their own: beside them go test runs
+# What vet finds, lint has found. Three packages at a time keep two cores busy while one of them
+# waits for a process or a device. Benchmarks are a step of their own: beside them go test runs
 # one package after another, and the race detector makes ten of some.
-ci: TESTFLAGS += -vet=off
+ci: TESTFLAGS += -vet=off -p 3
 ci: deps lint nocgo others test arm installed fuzz bench ## what CI runs
 
 clean: ## remove what was built

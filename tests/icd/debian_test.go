@@ -56,8 +56,7 @@ func TestLibrariesOfOthersComputeTheSameOnAnyDevices(t *testing.T) {
 	}
 }
 
-// The MD5 of a word of three letters and a digit is looked for among all of them. Two devices are
-// BenchmarkApplications' part.
+// The MD5 of a word of three letters and a digit is looked for among all of them.
 func TestHashcatFindsTheWord(t *testing.T) {
 	need(t, "hashcat")
 	home := t.TempDir()

@@ -60,7 +60,7 @@ func build() error {
 		return err
 	}
 	library = filepath.Join(scratch, "libgodwit.so")
-	cmd := exec.Command("go", "build", "-buildmode=c-shared", "-o", library, "./cmd/libgodwit")
+	cmd := exec.Command("go", "build", "-trimpath", "-buildmode=c-shared", "-o", library, "./cmd/libgodwit") // as make lib: compiled once for both
 	cmd.Dir = "../.."
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=1")
 	if out, err := cmd.CombinedOutput(); err != nil {
