@@ -52,6 +52,9 @@ func TestASinkIsToldTheEndsItAsksFor(t *testing.T) {
 		h.done(h.ok(h.q[1].EnqueueMigrate(ctx, []*runtime.Buffer{b}, 0)))
 		require.NoError(t, h.q[1].Finish(ctx))
 		require.Equal(t, ends == trace.AllEnds, times > 0)
+		for _, r := range sink.Commands() {
+			require.Equal(t, ends == trace.AllEnds, r.Enqueued > 0 && r.Done > 0, "a clock is read for who is told all ends")
+		}
 		require.Eventually(t, func() bool {
 			late, others := 0, 0
 			for _, c := range sink.Completions() {

@@ -18,8 +18,11 @@ func (c *Context) traceCommand(req *request, l *Launch, called int64, v mem.Vers
 	*r = trace.CommandRecord{
 		ID: c.commandSeq, Queue: req.q.name, Memory: req.q.mem, Op: req.op.String(),
 		Accesses: s.accs, Stored: r.Stored[:0], Blocks: r.Blocks[:0], Steps: r.Steps[:0], Waits: s.waits,
-		Point: p, Version: v, Enqueued: called, Done: c.Now(), Err: err,
+		Point: p, Version: v, Enqueued: called, Err: err,
 		Clock: c.planner.Clock(), Evictions: c.evicting.records, Regrows: c.evicting.regrows, Again: err != nil && c.waits(err),
+	}
+	if c.tellsEnds() {
+		r.Done = c.Now()
 	}
 	if req.op == opLaunch {
 		r.Kernel = l.Kernel.name

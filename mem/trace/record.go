@@ -48,7 +48,7 @@ type BufferRecord struct {
 }
 
 // CommandRecord is one command, as planned and submitted. Times are in
-// nanoseconds since the context was made.
+// nanoseconds since the context was made, and 0 where the sink is not told of all ends.
 type CommandRecord struct {
 	ID        uint64           // from 1, in enqueue order
 	Queue     string           // name of the user's queue
