@@ -1,4 +1,4 @@
-package trace
+package trace_test
 
 import (
 	"bytes"
@@ -13,6 +13,7 @@ import (
 
 	"godwit/internal/input"
 	"godwit/mem"
+	"godwit/mem/trace"
 )
 
 const commandHeader = `{"godwit":"commands","version":1}
@@ -20,31 +21,31 @@ const commandHeader = `{"godwit":"commands","version":1}
 {"context":"1","create":{"id":7,"name":"a","size":1024,"content":true}}
 `
 
-func readCommandText(t testing.TB, text string) ([]*CommandTrace, error) {
-	return ReadCommands(t.Context(), strings.NewReader(text), "file")
+func readCommandText(t testing.TB, text string) ([]*trace.CommandTrace, error) {
+	return trace.ReadCommands(t.Context(), strings.NewReader(text), "file")
 }
 
 func TestCommandTracesAreReadAsTheyWereWritten(t *testing.T) {
 	var out bytes.Buffer
-	w := NewCommandWriter(&out, "12.")
-	memories := []CommandMemory{{Name: "host"}, {Name: "gpu", Capacity: 1 << 20}}
+	w := trace.NewCommandWriter(&out, "12.")
+	memories := []trace.CommandMemory{{Name: "host"}, {Name: "gpu", Capacity: 1 << 20}}
 	first, second := w.Context(memories, 0), w.Context(memories, 5)
-	first.Buffer(&BufferRecord{Buffer: 1, Name: "a", Size: 1 << 20, Version: 3})
-	second.Buffer(&BufferRecord{Buffer: 1, Size: 64})
+	first.Buffer(&trace.BufferRecord{Buffer: 1, Name: "a", Size: 1 << 20, Version: 3})
+	second.Buffer(&trace.BufferRecord{Buffer: 1, Size: 64})
 	access := mem.Access{Buffer: 1, Range: mem.Range{Start: 64, End: 128}, Mode: mem.Write, Memory: 1}
-	first.Command(&CommandRecord{Op: "launch", Kernel: "k", Memory: 1, Accesses: []mem.Access{access},
-		Stored: []StoredRecord{{Buffer: 1, Memory: 1, Range: mem.Range{End: 256}}},
-		Steps:  []StepRecord{{Buffer: 1, To: 1, Range: mem.Range{Start: 64, End: 128}, Late: true, Count: 2}}})
-	first.Command(&CommandRecord{Op: "write", Memory: 1, Accesses: []mem.Access{access}, Err: mem.ErrNoMemory})
-	first.Command(&CommandRecord{Op: "marker", Memory: 1})
-	first.Buffer(&BufferRecord{Buffer: 1, Released: true})
+	first.Command(&trace.CommandRecord{Op: "launch", Kernel: "k", Memory: 1, Accesses: []mem.Access{access},
+		Stored: []trace.StoredRecord{{Buffer: 1, Memory: 1, Range: mem.Range{End: 256}}},
+		Steps:  []trace.StepRecord{{Buffer: 1, To: 1, Range: mem.Range{Start: 64, End: 128}, Late: true, Count: 2}}})
+	first.Command(&trace.CommandRecord{Op: "write", Memory: 1, Accesses: []mem.Access{access}, Err: mem.ErrNoMemory})
+	first.Command(&trace.CommandRecord{Op: "marker", Memory: 1})
+	first.Buffer(&trace.BufferRecord{Buffer: 1, Released: true})
 	require.NoError(t, w.Err())
 
 	read, err := readCommandText(t, out.String())
 	require.NoError(t, err)
-	require.Equal(t, []*CommandTrace{{Name: "12.1", Memories: memories, Steps: []CommandStep{
-		{Create: &CommandBuffer{1, "a", 1 << 20, true, false}},
-		{Command: &CommandUses{"launch", "k", 1, []CommandUse{{1, 1, [2]uint64{64, 128}, "write", &[2]uint64{0, 256}}}, true}},
+	require.Equal(t, []*trace.CommandTrace{{Name: "12.1", Memories: memories, Steps: []trace.CommandStep{
+		{Create: &trace.CommandBuffer{1, "a", 1 << 20, true, false}},
+		{Command: &trace.CommandUses{"launch", "k", 1, []trace.CommandUse{{1, 1, [2]uint64{64, 128}, "write", &[2]uint64{0, 256}}}, true}},
 		{Release: 1},
 	}}}, read, "a context that has enqueued nothing is left out, and so is what was refused")
 	require.Equal(t, 1, read[0].Counted())
@@ -59,7 +60,7 @@ func TestCommandTracesAreReadAsTheyWereWritten(t *testing.T) {
 	require.NoError(t, z.Close())
 	path := filepath.Join(t.TempDir(), "p.commands.gz")
 	require.NoError(t, os.WriteFile(path, packed.Bytes(), 0o600))
-	again, err := OpenCommands(t.Context(), path)
+	again, err := trace.OpenCommands(t.Context(), path)
 	require.NoError(t, err)
 	require.Equal(t, read, again)
 }
@@ -92,7 +93,7 @@ func TestWhatIsWrongWithACommandTrace(t *testing.T) {
 		require.ErrorContains(t, err, c.want)
 	}
 	_, err := readCommandText(t, "op,id,bytes,time_us\n")
-	require.ErrorIs(t, err, ErrNotCommands)
+	require.ErrorIs(t, err, trace.ErrNotCommands)
 
 	read, err := readCommandText(t, commandHeader+use+`{"context":"1","release":`)
 	require.NoError(t, err, "a program that died leaves half a line")
@@ -104,19 +105,19 @@ func TestWhatIsWrongWithACommandTrace(t *testing.T) {
 }
 
 func TestATeePassesOn(t *testing.T) {
-	require.Nil(t, Tee())
-	require.Nil(t, Tee(nil, nil))
-	a, b := new(Recorder), new(Recorder)
-	require.Same(t, a, Tee(nil, a))
-	all := Tee(a, b)
-	require.Equal(t, AllEnds, all.Ends())
-	record := NewCommandWriter(io.Discard, "").Context(nil, 0)
-	require.Equal(t, NoEnds, record.Ends())
-	require.Equal(t, AllEnds, Tee(record, a).Ends())
-	all.Buffer(&BufferRecord{Buffer: 1})
-	all.Command(&CommandRecord{ID: 1})
-	all.Completed(&CompletionRecord{Command: 1})
-	for _, r := range []*Recorder{a, b} {
+	require.Nil(t, trace.Tee())
+	require.Nil(t, trace.Tee(nil, nil))
+	a, b := new(trace.Recorder), new(trace.Recorder)
+	require.Same(t, a, trace.Tee(nil, a))
+	all := trace.Tee(a, b)
+	require.Equal(t, trace.AllEnds, all.Ends())
+	record := trace.NewCommandWriter(io.Discard, "").Context(nil, 0)
+	require.Equal(t, trace.NoEnds, record.Ends())
+	require.Equal(t, trace.AllEnds, trace.Tee(record, a).Ends())
+	all.Buffer(&trace.BufferRecord{Buffer: 1})
+	all.Command(&trace.CommandRecord{ID: 1})
+	all.Completed(&trace.CompletionRecord{Command: 1})
+	for _, r := range []*trace.Recorder{a, b} {
 		require.Len(t, r.Buffers(), 1)
 		require.Len(t, r.Commands(), 1)
 		require.Len(t, r.Completions(), 1)

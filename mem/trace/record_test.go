@@ -1,4 +1,4 @@
-package trace
+package trace_test
 
 import (
 	"sync"
@@ -7,20 +7,21 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"godwit/mem"
+	"godwit/mem/trace"
 )
 
 func TestARecorderKeepsCopiesOfWhatItIsTold(t *testing.T) {
-	var r Recorder
+	var r trace.Recorder
 	line := mem.NewTimeline("q", true, nil)
-	step := StepRecord{Buffer: 1, Range: mem.Range{End: 64}, From: 1, To: 2, RideAlong: 4, Waits: []mem.Wait{{Point: line.Next()}}, Point: line.Next()}
-	c := CommandRecord{ID: 1, Version: 7, Accesses: []mem.Access{{Buffer: 1}}, Blocks: []BlockRecord{{Bytes: 64}}, Steps: []StepRecord{step}, Waits: []mem.Wait{{}}}
-	r.Buffer(&BufferRecord{Buffer: 1})
+	step := trace.StepRecord{Buffer: 1, Range: mem.Range{End: 64}, From: 1, To: 2, RideAlong: 4, Waits: []mem.Wait{{Point: line.Next()}}, Point: line.Next()}
+	c := trace.CommandRecord{ID: 1, Version: 7, Accesses: []mem.Access{{Buffer: 1}}, Blocks: []trace.BlockRecord{{Bytes: 64}}, Steps: []trace.StepRecord{step}, Waits: []mem.Wait{{}}}
+	r.Buffer(&trace.BufferRecord{Buffer: 1})
 	r.Command(&c)
 	c.Accesses[0].Buffer, c.Blocks[0].Bytes, c.Steps[0].Buffer, c.Steps[0].Waits[0].Kind, c.Waits[0].Kind = 9, 9, 9, mem.Data, mem.Data // the caller's again
-	r.Completed(&CompletionRecord{Command: 1, Step: -1})
+	r.Completed(&trace.CompletionRecord{Command: 1, Step: -1})
 
-	require.Equal(t, []BufferRecord{{Buffer: 1}}, r.Buffers())
-	require.Equal(t, []CompletionRecord{{Command: 1, Step: -1}}, r.Completions())
+	require.Equal(t, []trace.BufferRecord{{Buffer: 1}}, r.Buffers())
+	require.Equal(t, []trace.CompletionRecord{{Command: 1, Step: -1}}, r.Completions())
 	got := r.Commands()
 	require.Len(t, got, 1)
 	require.Equal(t, mem.BufferID(1), got[0].Accesses[0].Buffer)
@@ -42,19 +43,19 @@ func TestARecorderKeepsCopiesOfWhatItIsTold(t *testing.T) {
 }
 
 func TestStepsThatWereNeverSubmittedMoveNothing(t *testing.T) {
-	var r Recorder
-	r.Command(&CommandRecord{ID: 1, Steps: []StepRecord{{Range: mem.Range{End: 64}}}})
+	var r trace.Recorder
+	r.Command(&trace.CommandRecord{ID: 1, Steps: []trace.StepRecord{{Range: mem.Range{End: 64}}}})
 	require.Zero(t, r.BytesMoved())
 }
 
 func TestARecorderIsSafeForManyGoroutines(t *testing.T) {
-	var r Recorder
+	var r trace.Recorder
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Go(func() {
 			for i := range 100 {
-				r.Command(&CommandRecord{ID: uint64(i)})
-				r.Completed(&CompletionRecord{})
+				r.Command(&trace.CommandRecord{ID: uint64(i)})
+				r.Completed(&trace.CompletionRecord{})
 				_ = r.Commands()
 			}
 		})
