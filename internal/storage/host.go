@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/bits"
@@ -64,10 +65,16 @@ func NewSparseHost(name string) *Host {
 	return &Host{NewBlocks(name, 128, &hostStore{sparse: true, slabs: make(map[uint64]*slab)})}
 }
 
-// Addresses are size bytes of addresses, for content that nobody is to touch: where somebody
-// does, memory is taken. The caller gives them back with Unmap. It fails with mem.ErrNoMemory
-// where the system has not so many.
-func Addresses(size uint64) ([]byte, error) {
+// Blank is addresses for content that nobody is to touch: where somebody does, memory is taken.
+// Each who asks is given the same. The zero value has none.
+type Blank struct{ pieces [][]byte } // the largest last
+
+// Bytes is size bytes of addresses, until Close. It fails with mem.ErrNoMemory where the system
+// has not so many.
+func (b *Blank) Bytes(size uint64) ([]byte, error) {
+	if n := len(b.pieces); n > 0 && uint64(len(b.pieces[n-1])) >= size {
+		return b.pieces[n-1][:size], nil
+	}
 	length, ok := mem.AlignUp(size, pageSize)
 	if !ok || length > math.MaxInt64 {
 		return nil, fmt.Errorf("%s of addresses: %w", mem.FormatBytes(size), mem.ErrNoMemory)
@@ -76,12 +83,17 @@ func Addresses(size uint64) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s of addresses: %w: %w", mem.FormatBytes(size), err, mem.ErrNoMemory)
 	}
+	b.pieces = append(b.pieces, BytesAt(addr, length))
 	return BytesAt(addr, length)[:size], nil
 }
 
-// Unmap gives back what Addresses returned.
-func Unmap(addresses []byte) error {
-	return unmapPages(uint64(uintptr(unsafe.Pointer(unsafe.SliceData(addresses)))), uint64(cap(addresses)))
+// Close gives the addresses back.
+func (b *Blank) Close() error {
+	var errs []error
+	for _, p := range b.pieces {
+		errs = append(errs, unmapPages(uint64(uintptr(unsafe.Pointer(unsafe.SliceData(p)))), uint64(len(p))))
+	}
+	return errors.Join(errs...)
 }
 
 // Host is a mem.Resource of host memory and a Viewer of its blocks.

@@ -29,11 +29,11 @@ type Column struct {
 // first parameter that has several values, Y the first figure, and By all other
 // parameters that have several.
 type Page struct {
-	Title, About string
-	Columns      []Column // of as many values each
-	X            string
-	Y            []string
-	By           []string
+	Title   string
+	Columns []Column // of as many values each
+	X       string
+	Y       []string
+	By      []string
 }
 
 //go:embed page.html

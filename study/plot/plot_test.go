@@ -21,7 +21,7 @@ import (
 
 // study is a table with two parameters and two figures.
 func study() plot.Page {
-	p := plot.Page{Title: "A <study>", About: "what moved", Columns: []plot.Column{{Name: "n", Parameter: true}, {Name: "schedule", Parameter: true}, {Name: "bytes_moved"}, {Name: "copies"}, {Name: "error"}}}
+	p := plot.Page{Title: "A <study>", Columns: []plot.Column{{Name: "n", Parameter: true}, {Name: "schedule", Parameter: true}, {Name: "bytes_moved"}, {Name: "copies"}, {Name: "error"}}}
 	add := func(row ...any) {
 		for i, v := range row {
 			p.Columns[i].Values = append(p.Columns[i].Values, v)

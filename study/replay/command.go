@@ -9,7 +9,6 @@ import (
 
 	"godwit/devices"
 	"godwit/devices/work"
-	"godwit/internal/storage"
 	"godwit/mem"
 	"godwit/mem/trace"
 	"godwit/runtime"
@@ -35,7 +34,7 @@ func (r *runner) create(c *trace.CommandBuffer) error {
 	var content []byte
 	if c.Content {
 		var err error
-		if content, err = r.room(c.Size); err != nil {
+		if content, err = r.blank.Bytes(c.Size); err != nil {
 			return err
 		}
 	}
@@ -53,19 +52,6 @@ func (r *runner) release(id mem.BufferID) error {
 	delete(r.buffers, id)
 	delete(r.ids, b.root.ID())
 	return b.release()
-}
-
-// room is addresses that nobody touches: over devices that keep no bytes one piece is enough for
-// all. It fails with mem.ErrNoMemory where this computer has not so many.
-func (r *runner) room(size uint64) ([]byte, error) {
-	if n := len(r.blanks); n == 0 || uint64(len(r.blanks[n-1])) < size {
-		blank, err := storage.Addresses(size)
-		if err != nil {
-			return nil, err
-		}
-		r.blanks = append(r.blanks, blank)
-	}
-	return r.blanks[len(r.blanks)-1][:size], nil
 }
 
 // part is what of a buffer a use had stored, as a buffer, and where the use begins in it. Where
@@ -170,7 +156,7 @@ func (r *runner) transfer(ctx context.Context, q *runtime.Queue, u *trace.Comman
 	if err != nil {
 		return nil, err
 	}
-	bytes, err := r.room(u.Range[1] - u.Range[0])
+	bytes, err := r.blank.Bytes(u.Range[1] - u.Range[0])
 	if err != nil {
 		return nil, err
 	}

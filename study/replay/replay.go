@@ -51,8 +51,6 @@ type Options struct {
 	Capacity []uint64
 	// Machine, where not nil, is what the trace is replayed on, in its time.
 	Machine *machine.Machine
-	// Progress, where not nil, is told now and then how far the replay is.
-	Progress func(done, total int)
 }
 
 // Result is what a replay did.
@@ -106,7 +104,7 @@ type runner struct {
 	kernels  map[kernelKey]*runtime.Kernel
 	maps     map[mapKey]runtime.Mapping // for writing
 	next     uint64                     // number of the next command, from 1
-	blanks   [][]byte                   // what commands read into and write, the last the largest: nobody looks at it
+	blank    storage.Blank              // what commands read into and write: nobody looks at it
 	script   *eviction.Script
 }
 
@@ -237,9 +235,6 @@ func (r *runner) steps(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if r.opt.Progress != nil && i%256 == 0 {
-			r.opt.Progress(i, len(r.trace.Steps))
-		}
 	}
 	for _, q := range r.queues {
 		if err := q.Finish(ctx); err != nil {
@@ -266,9 +261,5 @@ func (r *runner) close(ctx context.Context) error {
 	for _, b := range r.buffers {
 		errs = append(errs, b.release())
 	}
-	errs = append(errs, r.ctx.Close(ctx))
-	for _, b := range r.blanks {
-		errs = append(errs, storage.Unmap(b))
-	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, r.ctx.Close(ctx), r.blank.Close())...)
 }

@@ -179,7 +179,8 @@ func (l *loader) placeNamed(n ast.Node, what string) place {
 	name := l.expanded(n, what)
 	p, ok := l.lookup(name)
 	if !ok && name != "" {
-		l.errorf(n, "%s: no buffer or sub-buffer is named %q%s", what, name, suggest.For(name, l.bufferNames()))
+		_, err := l.out.whole(name)
+		l.errorf(n, "%s: %v", what, err)
 	}
 	return p
 }

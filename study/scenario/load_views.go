@@ -156,40 +156,10 @@ func (l *loader) within(s *mapping, of place, offset, size uint64) mem.Range {
 	return r.Shift(of.Range.Start)
 }
 
-// buffer returns the index of a root, or -1. Of blocks of shared virtual memory
-// that had the name one after the other it is the last.
-func (l *loader) buffer(name string) int {
-	for i := len(l.out.Buffers) - 1; i >= 0; i-- {
-		if l.out.Buffers[i].Name == name {
-			return i
-		}
-	}
-	return -1
-}
-
 // lookup returns the whole of a buffer or sub-buffer.
 func (l *loader) lookup(name string) (place, bool) {
 	l.spend((len(l.out.Buffers) + len(l.out.Views)) / 16)
-	if i := l.buffer(name); i >= 0 {
-		return place{Buffer: i, View: -1, Range: mem.Range{End: l.out.Buffers[i].Size}, Name: name}, true
-	}
-	for i, v := range l.out.Views {
-		if v.Name == name {
-			return place{Buffer: v.Buffer, View: i, Range: v.Range, Name: name}, true
-		}
-	}
-	return place{View: -1}, false
-}
-
-// bufferNames are what lookup finds.
-func (l *loader) bufferNames() (names []string) {
-	for i := range l.out.Buffers {
-		names = append(names, l.out.Buffers[i].Name)
-	}
-	for i := range l.out.Views {
-		names = append(names, l.out.Views[i].Name)
-	}
-	return names
+	return l.out.lookup(name)
 }
 
 // startOf is where a sub-buffer begins in its buffer, and sizeOf how many bytes it has.

@@ -30,20 +30,42 @@ func (s *Scenario) Place(text string) (place, error) {
 
 // whole is all of a buffer or sub-buffer.
 func (s *Scenario) whole(name string) (place, error) {
-	var names []string
-	for i, v := range s.Views {
-		if v.Name == name {
-			return place{Buffer: v.Buffer, View: i, Range: v.Range, Name: name}, nil
-		}
-		names = append(names, v.Name)
+	p, ok := s.lookup(name)
+	if ok {
+		return p, nil
 	}
-	for i := range slices.Backward(s.Buffers) { // the last of those that have had the name
-		if s.Buffers[i].Name == name {
-			return place{Buffer: i, View: -1, Range: mem.Range{End: s.Buffers[i].Size}, Name: name}, nil
-		}
+	var names []string
+	for i := range s.Buffers {
 		names = append(names, s.Buffers[i].Name)
 	}
-	return place{View: -1}, fmt.Errorf("no buffer or sub-buffer is named %q%s", name, suggest.For(name, names))
+	for i := range s.Views {
+		names = append(names, s.Views[i].Name)
+	}
+	return p, fmt.Errorf("no buffer or sub-buffer is named %q%s", name, suggest.For(name, names))
+}
+
+// lookup is whole without an error.
+func (s *Scenario) lookup(name string) (place, bool) {
+	if i := s.buffer(name); i >= 0 {
+		return place{Buffer: i, View: -1, Range: mem.Range{End: s.Buffers[i].Size}, Name: name}, true
+	}
+	for i, v := range s.Views {
+		if v.Name == name {
+			return place{Buffer: v.Buffer, View: i, Range: v.Range, Name: name}, true
+		}
+	}
+	return place{View: -1}, false
+}
+
+// buffer returns the index of a root, or -1. Of blocks of shared virtual memory
+// that had the name one after the other it is the last.
+func (s *Scenario) buffer(name string) int {
+	for i := range slices.Backward(s.Buffers) {
+		if s.Buffers[i].Name == name {
+			return i
+		}
+	}
+	return -1
 }
 
 // rangeOf reads what is between a range's brackets, of something of size bytes.

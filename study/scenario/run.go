@@ -71,7 +71,7 @@ type runner struct {
 	x         *explainer      // of what has run
 	model     *modelled       // nil where the times are this computer's
 	kept      uint64          // bytes of content that stays until the end: of buffers, and what commands read
-	blanks    [][]byte        // over devices that keep no bytes: what commands read and write, the largest last
+	blank     storage.Blank   // over devices that keep no bytes: what commands read and write
 	recording recording       // of the commands
 	stackErr  error           // why a memory has not the stack of resources it should have
 }
@@ -167,11 +167,7 @@ func (r *runner) close(ctx context.Context) error {
 			errs = append(errs, r.ctx.SVMFree(runtime.Pointer(p)))
 		}
 	}
-	errs = append(errs, r.ctx.Close(ctx))
-	for _, b := range r.blanks {
-		errs = append(errs, storage.Unmap(b))
-	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, r.ctx.Close(ctx), r.blank.Close())...)
 }
 
 // abandon fails the user events that no command will set any more, so that what

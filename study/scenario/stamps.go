@@ -187,14 +187,7 @@ func (r *runner) room(size uint64) ([]byte, error) {
 		r.kept += size
 		return make([]byte, size), nil
 	}
-	if n := len(r.blanks); n == 0 || uint64(len(r.blanks[n-1])) < size {
-		blank, err := storage.Addresses(size)
-		if err != nil {
-			return nil, err
-		}
-		r.blanks = append(r.blanks, blank)
-	}
-	return r.blanks[len(r.blanks)-1][:size], nil
+	return r.blank.Bytes(size)
 }
 
 // affords fails where so many bytes more are more than this computer's memory: the Go runtime would end the process.

@@ -54,6 +54,20 @@ func (b *AllocBuilder) alloc(id, size uint64, timeUS int64, line int) error {
 	return nil
 }
 
+// recorded is alloc of a pointer in a recording, which may be of no byte, or lack the pointer's free.
+func (b *AllocBuilder) recorded(ptr uint64, text string, size uint64, at int64, line int) error {
+	odd := &b.t.Oddities
+	if size == 0 {
+		odd.note(&odd.ZeroSized, line, "allocation of 0 bytes at %s", text)
+		return nil
+	}
+	if old, live := b.live[ptr]; live {
+		odd.note(&odd.MissingFrees, line, "%s is live since line %d and allocated again", text, old.line)
+		b.free(ptr, at, line)
+	}
+	return b.alloc(ptr, size, at, line)
+}
+
 // Free records that id died. known is false, and nothing is recorded but the
 // count in Oddities, where id is not live.
 func (b *AllocBuilder) Free(id uint64, timeUS int64) (known bool) {

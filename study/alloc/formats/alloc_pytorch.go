@@ -207,15 +207,7 @@ func (b *AllocBuilder) pyEntry(e pyEntry, t0 int64, line int) error {
 		b.free(*e.Addr, at, line)
 		return nil
 	}
-	if e.Size == 0 {
-		odd.note(&odd.ZeroSized, line, "allocation of 0 bytes at %#x", *e.Addr)
-		return nil
-	}
-	if old, live := b.live[*e.Addr]; live {
-		odd.note(&odd.MissingFrees, line, "%#x is live since line %d and allocated again", *e.Addr, old.line)
-		b.free(*e.Addr, at, line)
-	}
-	return b.alloc(*e.Addr, e.Size, at, line)
+	return b.recorded(*e.Addr, fmt.Sprintf("%#x", *e.Addr), e.Size, at, line)
 }
 
 // WritePyTorch writes t as a memory snapshot of one device in JSON, with no

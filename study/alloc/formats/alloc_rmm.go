@@ -67,15 +67,7 @@ func (r *rmmReader) line(line string, n int) error {
 	}
 	switch action {
 	case "allocate":
-		if size == 0 {
-			odd.note(&odd.ZeroSized, n, "allocation of 0 bytes at %s", f[3])
-			return nil
-		}
-		if old, live := r.b.live[ptr]; live {
-			odd.note(&odd.MissingFrees, n, "%s is live since line %d and allocated again", f[3], old.line)
-			r.b.free(ptr, at, n)
-		}
-		return r.b.alloc(ptr, size, at, n)
+		return r.b.recorded(ptr, f[3], size, at, n)
 	case "free", "deallocate":
 		if size == 0 {
 			odd.note(&odd.ZeroSized, n, "free of 0 bytes at %s", f[3])

@@ -16,11 +16,7 @@ const hits = 1000
 // Pool measures what a buffer of each size costs on the first device chosen: made, used
 // once and released, and out of a pool.
 func Pool(ctx context.Context, o Options) (_ *Report, err error) {
-	b, err := newBench(o, 1)
-	if err != nil {
-		return nil, err
-	}
-	raw, err := b.rawSide()
+	b, raw, err := newRaced(o)
 	if err != nil {
 		return nil, err
 	}

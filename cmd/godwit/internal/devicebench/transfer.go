@@ -14,11 +14,7 @@ import (
 // Transfer measures transfers between the host and the first device chosen. It fails
 // where there is none, and where bytes arrive that were not sent.
 func Transfer(ctx context.Context, o Options) (_ *Report, err error) {
-	b, err := newBench(o, 1)
-	if err != nil {
-		return nil, err
-	}
-	raw, err := b.rawSide()
+	b, raw, err := newRaced(o)
 	if err != nil {
 		return nil, err
 	}

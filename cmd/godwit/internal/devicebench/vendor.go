@@ -128,13 +128,17 @@ func newVendor(platform int, indices ...int) (v *vendor, err error) {
 	return v, nil
 }
 
-// rawSide is the device of a bench by OpenCL's own calls.
-func (b *bench) rawSide() (*vendor, error) {
+// newRaced is a bench of one device, and the device by OpenCL's own calls.
+func newRaced(o Options) (*bench, *vendor, error) {
+	b, err := newBench(o, 1)
+	if err != nil {
+		return nil, nil, err
+	}
 	v, err := newVendor(b.found[0].Platform, b.found[0].Index)
 	if err != nil {
-		return nil, fmt.Errorf("OpenCL's own calls: %w", err)
+		return nil, nil, fmt.Errorf("OpenCL's own calls: %w", err)
 	}
-	return v, nil
+	return b, v, nil
 }
 
 func (v *vendor) close() {
