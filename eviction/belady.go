@@ -18,7 +18,7 @@ type belady struct{ future future }
 func NewBelady(f future) Policy { return belady{f} }
 
 // Name is "belady".
-func (belady) Name() string { return "belady" }
+func (belady) Name() string { return Belady }
 
 // Score is seconds, or bytes where times are not known, for a byte's room.
 func (p belady) Score(now uint64, c *Candidate) float64 { return p.ScoreAt(now, now, c) }

@@ -90,6 +90,24 @@ func ByName(name string) (Policy, error) {
 // Names are those that ByName takes.
 func Names() []string { return []string{"cost", "lru", "none"} }
 
+// Belady is the name of what NewBelady returns.
+const Belady = "belady"
+
+// Policies are the names that Foreseen takes.
+func Policies() []string { return append([]string{Belady}, Names()...) }
+
+// Foreseen is ByName where the future is known: then belady makes that policy. An empty name is
+// nil, the runtime's default.
+func Foreseen(name string, belady func() Policy) (Policy, error) {
+	switch name {
+	case "":
+		return nil, nil
+	case Belady:
+		return belady(), nil
+	}
+	return ByName(name)
+}
+
 // LRU has the block go that was used longest ago.
 type LRU struct{}
 

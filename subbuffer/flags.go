@@ -89,17 +89,17 @@ func (f Flags) withAccess(a Flags) Flags {
 	return f
 }
 
-// inherit gives a sub-buffer's flags what they leave to the parent's. It fails
+// Inherit gives a sub-buffer's flags what they leave to the parent's. It fails
 // with ErrInvalidValue where they contradict each other, permit what the
 // parent's forbid, or say anything of host memory, which is the root's.
-func (f Flags) inherit(parent Flags) (Flags, error) {
+func (f Flags) Inherit(parent Flags) (Flags, error) {
 	if err := checkFlags(f); err != nil {
 		return 0, err
 	}
 	if f&hostMemoryFlags != 0 {
 		return 0, fmt.Errorf("sub-buffer flags %#x: host memory is the root's, and inherited: %w", uint64(f), mem.ErrInvalidValue)
 	}
-	a, pa := f&accessFlags, parent&accessFlags
+	a, pa := f&accessFlags, parent.withAccess(ReadWrite)&accessFlags
 	h, ph := f&hostAccessFlags, parent&hostAccessFlags
 	if (a != 0 && pa != ReadWrite && a != pa) || (h != 0 && ph != 0 && h != ph && h != HostNoAccess) {
 		return 0, fmt.Errorf("sub-buffer flags %#x: the buffer's are %#x and permit less: %w", uint64(f), uint64(parent), mem.ErrInvalidValue)

@@ -47,7 +47,7 @@ func (v View) Of(origin, size uint64, flags Flags) (View, error) {
 	if err != nil {
 		return View{}, fmt.Errorf("sub-buffer: %w", err)
 	}
-	if flags, err = flags.inherit(v.Flags); err != nil {
+	if flags, err = flags.Inherit(v.Flags); err != nil {
 		return View{}, err
 	}
 	return View{Range: r.Shift(v.Range.Start), Flags: flags, Sub: true}, nil

@@ -80,7 +80,7 @@ var house = map[string]string{
 
 	"internal/yaml": "internal/suggest",
 
-	"study/scenario": "internal/storage devices/virtual study/machine internal/network study/profile internal/input internal/suggest internal/yaml internal/flat internal/rangemap runtime lib/kernels internal/ledger study/bound devices/null devices/cpu devices/tce bufalloc",
+	"study/scenario": "internal/figures internal/storage devices/virtual study/machine internal/network study/profile internal/input internal/suggest internal/yaml internal/flat internal/rangemap runtime lib/kernels internal/ledger study/bound devices/null devices/cpu devices/tce bufalloc",
 	"lib/backend":    "lib/pool runtime lib/kernels devices/cpu devices/opencl",
 
 	"study/poolreplay": "lib/pool runtime devices/null mem/trace study/alloc/formats",

@@ -130,9 +130,10 @@ func (m *Memory) Write(dst int, rows iter.Seq[Row], src []byte) {
 }
 
 // Fill repeats a pattern over r.
-func (m *Memory) Fill(dst int, r mem.Range, pattern []byte) { repeat(m.Set(dst, r), pattern) }
+func (m *Memory) Fill(dst int, r mem.Range, pattern []byte) { Repeat(m.Set(dst, r), pattern) }
 
-func repeat(dst, pattern []byte) {
+// Repeat fills dst with repetitions of a pattern, the last of which may be cut short.
+func Repeat(dst, pattern []byte) {
 	for n := copy(dst, pattern); n < len(dst); n *= 2 {
 		copy(dst[n:], dst[:n])
 	}

@@ -42,7 +42,7 @@ func (m *Memory) Launch(uses []Use, run func() error) error {
 			u := &uses[k]
 			for r, known := range m.Known(u.Root, u.Given, m.shown(u, limits[k])) {
 				if !known {
-					repeat(m.Bytes(u.Root, r), []byte{filling})
+					Repeat(m.Bytes(u.Root, r), []byte{filling})
 				}
 			}
 		}

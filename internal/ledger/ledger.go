@@ -73,15 +73,6 @@ func (l *Ledger[W]) Create(id mem.BufferID, size uint64, by W) {
 // Release closes a buffer's account.
 func (l *Ledger[W]) Release(id mem.BufferID) { delete(l.buffers, id) }
 
-// Size is a buffer's size in bytes, and whether there is such a buffer.
-func (l *Ledger[W]) Size(id mem.BufferID) (bytes uint64, ok bool) {
-	a := l.buffers[id]
-	if a == nil {
-		return 0, false
-	}
-	return a.latest.Size(), true
-}
-
 // Segments yields the runs of bytes of r that have one content.
 func (l *Ledger[W]) Segments(id mem.BufferID, r mem.Range) iter.Seq2[mem.Range, Content[W]] {
 	return func(yield func(mem.Range, Content[W]) bool) {

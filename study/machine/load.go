@@ -66,7 +66,6 @@ func Parse(file string, data []byte, opt Options) (*Machine, error) {
 	if len(l.Errs) > 0 {
 		return nil, errors.Join(l.Errs...)
 	}
-	l.out.build()
 	return l.out, nil
 }
 
@@ -428,46 +427,38 @@ func (l *loader) group(n ast.Node, what string) []string {
 	return nil
 }
 
-// connected checks that each device and the host reach each other: what nobody reaches
-// cannot be used.
+// connected builds the machine and checks that each device and the host reach each other: what
+// nobody reaches cannot be used.
 func (l *loader) connected(n ast.Node) {
 	if len(l.Errs) > 0 {
 		return
 	}
-	forth, back := map[string][]string{}, map[string][]string{}
-	for _, x := range l.out.Links {
-		forth[x.From], back[x.To] = append(forth[x.From], x.To), append(back[x.To], x.From)
-		if !x.OneWay {
-			forth[x.To], back[x.From] = append(forth[x.To], x.From), append(back[x.From], x.To)
+	l.out.build()
+	forth := l.out.edges
+	back := make([][]edge, len(forth))
+	for from := range forth {
+		for _, e := range forth[from] {
+			back[e.to] = append(back[e.to], edge{to: from})
 		}
 	}
-	isDevice := make(map[string]bool)
-	for i := range l.out.Devices {
-		isDevice[l.out.Devices[i].Name] = true
-	}
 	for _, dir := range []struct {
-		edges map[string][]string
+		edges [][]edge
 		rule  string
 	}{{forth, "device %q: no link or switch leads there from the host"}, {back, "device %q: no link or switch leads from there to the host"}} {
-		seen, todo := map[string]bool{"host": true}, []string{"host"}
-		for len(todo) > 0 {
-			at := todo[0]
-			todo = todo[1:]
-			if isDevice[at] {
-				continue
-			}
-			for _, next := range dir.edges[at] {
-				if !seen[next] {
-					seen[next] = true
-					todo = append(todo, next)
+		seen, todo := make([]bool, len(forth)), []int{0}
+		seen[0] = true
+		for ; len(todo) > 0; todo = todo[1:] {
+			if at := todo[0]; at == 0 || at > len(l.out.Devices) { // no path leads through a device
+				for _, e := range dir.edges[at] {
+					if !seen[e.to] {
+						seen[e.to], todo = true, append(todo, e.to)
+					}
 				}
 			}
 		}
-		for i := range l.out.Devices {
-			if name := l.out.Devices[i].Name; !seen[name] {
-				l.wrong(n, dir.rule, name)
-				return
-			}
+		if i := slices.Index(seen[1:1+len(l.out.Devices)], false); i >= 0 {
+			l.wrong(n, dir.rule, l.out.Devices[i].Name)
+			return
 		}
 	}
 }

@@ -24,7 +24,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"godwit/devices/virtual"
 	"godwit/eviction"
@@ -36,15 +35,9 @@ import (
 	"godwit/study/machine"
 )
 
-// Belady is the policy that knows the trace to its end.
-const Belady = "belady"
-
-// Policies are the names of policies that Options take.
-func Policies() []string { return append([]string{Belady}, eviction.Names()...) }
-
 // Options say under what a trace is replayed.
 type Options struct {
-	// Policy is one of Policies; empty is the runtime's default.
+	// Policy is one of eviction.Policies; empty is the runtime's default.
 	Policy string
 	// Capacity is how many bytes each memory has, the host's first; 0, and what is not there,
 	// is without limit, or the machine's.
@@ -119,7 +112,10 @@ func (r *runner) open(ctx context.Context) (err error) {
 	if have := r.machine.Memories() - 1; have < n {
 		return fmt.Errorf("machine %s has %d devices, the trace has %d: %w", r.machine.Name, have, n, mem.ErrInvalidDevice)
 	}
-	policy, err := r.policy()
+	policy, err := eviction.Foreseen(r.opt.Policy, func() eviction.Policy {
+		r.foresee()
+		return eviction.NewBelady(future{r})
+	})
 	if err != nil {
 		return err
 	}
@@ -169,22 +165,6 @@ func (r *runner) open(ctx context.Context) (err error) {
 func unlimited(devices int) (*machine.Machine, error) {
 	text := fmt.Sprintf("name: replay\nbytes: false\ndevices: [{name: device, count: %d}]\nlinks: [{between: [host, device], bandwidth: 1 GB/s}]\n", devices)
 	return machine.Parse("replay", []byte(text), machine.Options{})
-}
-
-// policy is the one asked for; nil is the runtime's default.
-func (r *runner) policy() (eviction.Policy, error) {
-	switch r.opt.Policy {
-	case "":
-		return nil, nil
-	case Belady:
-		r.foresee()
-		return eviction.NewBelady(future{r}), nil
-	}
-	p, err := eviction.ByName(r.opt.Policy)
-	if err != nil {
-		return nil, fmt.Errorf("%q: no such eviction policy: there are %s: %w", r.opt.Policy, strings.Join(Policies(), ", "), mem.ErrInvalidValue)
-	}
-	return p, nil
 }
 
 // foresee writes the trace's commands down.

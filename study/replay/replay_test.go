@@ -13,6 +13,7 @@ import (
 
 	_ "godwit/devices/cpu"
 	_ "godwit/devices/tce"
+	"godwit/eviction"
 	"godwit/examples"
 	"godwit/internal/resource"
 	"godwit/mem"
@@ -39,7 +40,7 @@ func TestAReplayMovesWhatTheRunMoved(t *testing.T) {
 		{"rect", "h200x2-pcie", nil},
 		{"map", "h200x2-pcie", nil},
 	} {
-		for _, policy := range []string{"lru", "cost", replay.Belady} {
+		for _, policy := range []string{"lru", "cost", eviction.Belady} {
 			t.Run(fmt.Sprint(c.example, c.machine, policy), func(t *testing.T) {
 				file, text, ok := examples.Read(c.example, examples.Scenario)
 				require.True(t, ok)
@@ -170,13 +171,13 @@ func TestAgainstEveryWayThatThereIs(t *testing.T) {
 		}
 		room := rapid.IntRange(2, 3).Draw(t, "room")
 		least := uint64(x.least(room))
-		for _, policy := range []string{"lru", "cost", replay.Belady} {
+		for _, policy := range []string{"lru", "cost", eviction.Belady} {
 			got, err := replay.Run(t.Context(), x.trace, replay.Options{Policy: policy, Capacity: []uint64{0, uint64(room) * tinySize}})
 			require.NoError(t, err)
 			require.Equal(t, got.BytesMoved, got.Compulsory+got.Capacity)
 			require.GreaterOrEqual(t, got.BytesMoved, least, policy)
 			require.LessOrEqual(t, got.Compulsory+got.CapacityBound, least, policy)
-			if clean && policy == replay.Belady {
+			if clean && policy == eviction.Belady {
 				require.Equal(t, least, got.BytesMoved)
 			}
 			if got.BytesMoved > least {
@@ -246,7 +247,7 @@ func TestBeladyKnowsWhatIsReleasedSoon(t *testing.T) {
 			use := trace.CommandUse{Buffer: b, Memory: 1, Range: [2]uint64{0, tinySize}, Mode: "write"}
 			x.Steps = append(x.Steps, trace.CommandStep{Command: &trace.CommandUses{Op: "launch", Kernel: "k", Queue: 1, Uses: []trace.CommandUse{use}}})
 		}
-		res, err := replay.Run(t.Context(), x, replay.Options{Policy: replay.Belady, Capacity: []uint64{0, 2 * tinySize}})
+		res, err := replay.Run(t.Context(), x, replay.Options{Policy: eviction.Belady, Capacity: []uint64{0, 2 * tinySize}})
 		require.NoError(t, err)
 		require.EqualValues(t, 1, res.Evictions, "buffer %d is released", soon)
 		require.EqualValues(t, tinySize, res.BytesMoved)

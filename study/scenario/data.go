@@ -14,6 +14,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
+	"godwit/internal/flat"
 	"godwit/internal/input"
 	"godwit/internal/yaml"
 )
@@ -112,7 +113,7 @@ func (l *loader) dataOf(key string, n ast.Node, what string) *content {
 		if p == nil {
 			return nil
 		}
-		return &content{what: "a fill of " + text, fill: func(dst []byte) { repeat(dst, p) }}
+		return &content{what: "a fill of " + text, fill: func(dst []byte) { flat.Repeat(dst, p) }}
 	case "random":
 		seed := l.number(n, what)
 		return &content{what: fmt.Sprintf("random bytes of seed %d", seed), fill: func(dst []byte) {
@@ -125,13 +126,6 @@ func (l *loader) dataOf(key string, n ast.Node, what string) *content {
 		return l.pointersData(n, what)
 	}
 	return l.rampData(n, what)
-}
-
-// repeat fills dst with repetitions of p, the last of which may be cut short.
-func repeat(dst, p []byte) {
-	for n := copy(dst, p); n < len(dst); n *= 2 {
-		copy(dst[n:], dst[:n])
-	}
 }
 
 // rampData is 0, 1, 2, ... in a type; past the type's end it starts again.

@@ -59,7 +59,7 @@ func (r *runner) evictions(res *Result, out *commandResult, rec *trace.CommandRe
 		if lost := r.x.ledger.Evicted(v.Buffer, v.Memory, v.Range); lost > 0 && !r.failedBack(v) {
 			r.x.problems = append(r.x.problems, fmt.Sprintf("%s of %s were given up on %s for #%d, and nobody else has them", sizeText(lost), r.x.names[v.Buffer], r.names[v.Memory], out.Number))
 		}
-		r.x.went(v, out.Number)
+		r.x.gone[block{v.Buffer, r.x.store(v.Memory)}] = out.Number
 		e := &res.Evictions[out.Evictions[i]]
 		r.x.note(v.Buffer, v.Range, journeyStep{Command: out.Number, What: "evict", Text: evictionText(e), On: e.From, Why: e.Reason})
 	}
@@ -86,11 +86,6 @@ func (x *explainer) used(command int, accesses []mem.Access) {
 	for _, a := range accesses {
 		x.uses[block{a.Buffer, x.store(a.Memory)}] = command
 	}
-}
-
-// went notes that a block went for a command.
-func (x *explainer) went(v *trace.EvictionRecord, command int) {
-	x.gone[block{v.Buffer, x.store(v.Memory)}] = command
 }
 
 // evicted says why a block went, before its write-backs are told.

@@ -122,12 +122,6 @@ type segment struct {
 	Writer   int      `json:"written_by"` // command, from 1; 0 nobody, -1 initial content
 }
 
-// segments lists all bytes of a buffer.
-func (x *explainer) segments(id mem.BufferID) []segment {
-	size, _ := x.ledger.Size(id)
-	return x.segmentsOf(id, mem.Range{End: size})
-}
-
 // segmentsOf lists a range of a buffer.
 func (x *explainer) segmentsOf(id mem.BufferID, of mem.Range) (out []segment) {
 	for r, c := range x.ledger.Segments(id, of) {

@@ -45,7 +45,7 @@ func (readKind) enqueue(ctx context.Context, r *runner, i int, q *runtime.Queue,
 		return q.EnqueueRead(ctx, b, off, r.reads[i], wait...)
 	}
 	if !r.stamps() {
-		repeat(r.reads[i], []byte{gapByte})
+		flat.Repeat(r.reads[i], []byte{gapByte})
 	}
 	return q.EnqueueReadRect(ctx, b, c.Rect.box(off), r.reads[i], c.Rect.otherBox(c.Rect.HostOffset), c.Rect.Region, wait...)
 }

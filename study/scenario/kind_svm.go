@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"context"
+	"fmt"
 
 	"godwit/mem"
 	"godwit/runtime"
@@ -82,7 +83,7 @@ func (freeKind) parse(l *loader, m *mapping, c *command) {
 // freedText says which command freed a block.
 func (l *loader) freedText(b *bufferDecl) string {
 	if b.SVM.Freed < len(l.out.Commands) {
-		return "it was freed in line " + lineText(l.out.Commands[b.SVM.Freed].Line)
+		return fmt.Sprint("it was freed in line ", l.out.Commands[b.SVM.Freed].Line)
 	}
 	return "it is there twice"
 }

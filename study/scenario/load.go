@@ -16,6 +16,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"godwit/devices"
+	"godwit/eviction"
 	"godwit/internal/input"
 	"godwit/internal/suggest"
 	"godwit/internal/yaml"
@@ -353,8 +354,8 @@ func (l *loader) readPolicy(m *mapping) {
 	l.out.WholeBelow = l.natural(m, "whole-below", 1, 0)
 	l.out.Policy = m.text("policy")
 	check := func(policy string, report func(format string, args ...any)) {
-		if policy != "" && !slices.Contains(Policies(), policy) {
-			report("policy %q: want one of %s", policy, suggest.Among(policy, Policies()))
+		if policy != "" && !slices.Contains(eviction.Policies(), policy) {
+			report("policy %q: want one of %s", policy, suggest.Among(policy, eviction.Policies()))
 		}
 	}
 	check(l.out.Policy, func(format string, args ...any) { l.errorf(m.get("policy"), format, args...) })

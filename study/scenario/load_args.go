@@ -65,7 +65,8 @@ func (l *loader) readArg(n ast.Node, what string, info *devices.ArgInfo) argumen
 	if !isMap {
 		switch info.Kind {
 		case devices.ArgValue:
-			return l.plainValue(n, what, info)
+			value, text := l.numberOf(info.Type, n, what, l.text(n, what))
+			return argument{Value: value, Text: text}
 		case devices.ArgLocal:
 			l.errorf(n, "%s: want {local: BYTES}", what)
 			return argument{}
@@ -96,12 +97,6 @@ func (l *loader) readArg(n ast.Node, what string, info *devices.ArgInfo) argumen
 	if value != nil && info.Size != 0 && uint64(len(value)) != info.Size {
 		l.errorf(n, "%s: the kernel wants a %s of %d bytes, not %d", what, info.Type, info.Size, len(value))
 	}
-	return argument{Value: value, Text: text}
-}
-
-// plainValue reads a number of the type that the kernel declares.
-func (l *loader) plainValue(n ast.Node, what string, info *devices.ArgInfo) argument {
-	value, text := l.numberOf(info.Type, n, what, l.text(n, what))
 	return argument{Value: value, Text: text}
 }
 

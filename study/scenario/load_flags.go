@@ -91,7 +91,6 @@ func flagText(flags uint64, names flagNames) string {
 const (
 	accessFlags     = runtime.ReadWrite | runtime.WriteOnly | runtime.ReadOnly
 	hostAccessFlags = runtime.HostWriteOnly | runtime.HostReadOnly | runtime.HostNoAccess
-	hostMemoryFlags = runtime.UseHostPtr | runtime.AllocHostPtr | runtime.CopyHostPtr
 )
 
 // parentFlags are those of what a sub-buffer is a part of.
@@ -105,41 +104,32 @@ func (s *Scenario) parentFlags(v *viewDecl) runtime.Flags {
 // checkInherited holds a sub-buffer's flags against those of its buffer, which
 // it inherits and may only narrow.
 func (l *loader) checkInherited(m *mapping, v *viewDecl) {
-	parent, n := l.out.parentFlags(v), m.get("flags")
-	if bad := v.Flags & hostMemoryFlags; bad != 0 {
-		l.errorf(n, "%s: flags: %s: host memory is the buffer's, and inherited", m.What, flagText(uint64(bad), bufferFlags))
+	const hostMemory = runtime.UseHostPtr | runtime.AllocHostPtr | runtime.CopyHostPtr
+	parent := l.out.parentFlags(v)
+	if bad := v.Flags & hostMemory; bad != 0 {
+		l.errorf(m.get("flags"), "%s: flags: %s: host memory is the buffer's, and inherited", m.What, flagText(uint64(bad), bufferFlags))
 		return
 	}
-	a, pa := v.Flags&accessFlags, parent&accessFlags
-	h, ph := v.Flags&hostAccessFlags, parent&hostAccessFlags
-	if a != 0 && pa&^runtime.ReadWrite != 0 && a != pa {
-		l.errorf(n, "%s: flags: %s: its buffer is %s, and permits less", m.What, flagText(uint64(a), bufferFlags), flagText(uint64(pa), bufferFlags))
-	}
-	if h != 0 && ph != 0 && h != ph && h != runtime.HostNoAccess {
-		l.errorf(n, "%s: flags: %s: its buffer is %s, and permits less", m.What, flagText(uint64(h), bufferFlags), flagText(uint64(ph), bufferFlags))
+	for _, of := range []runtime.Flags{accessFlags, hostAccessFlags} {
+		if _, err := (v.Flags & of).Inherit(parent); err != nil {
+			l.errorf(m.get("flags"), "%s: flags: %s: its buffer is %s, and permits less", m.What, flagText(uint64(v.Flags&of), bufferFlags), flagText(uint64(parent&of), bufferFlags))
+		}
 	}
 }
 
 // access returns the flags that bind kernels and the host at a place.
 func (s *Scenario) access(p place) runtime.Flags {
-	b := &s.Buffers[p.Buffer]
-	own, parent := b.Flags, runtime.Flags(0)
-	if b.SVM != nil {
-		own = runtime.Flags(b.SVM.Flags) & accessFlags
-	}
-	if p.View >= 0 {
+	switch b := &s.Buffers[p.Buffer]; {
+	case p.View >= 0:
 		v := &s.Views[p.View]
-		own = v.Flags
-		if !v.Over {
-			parent = s.parentFlags(v)
+		if v.Over {
+			return v.Flags
 		}
+		all, _ := v.Flags.Inherit(s.parentFlags(v)) // what is at fault was told when it was read
+		return all
+	case b.SVM != nil:
+		return runtime.Flags(b.SVM.Flags) & accessFlags
+	default:
+		return b.Flags
 	}
-	out := own
-	if own&accessFlags == 0 {
-		out |= parent & accessFlags
-	}
-	if own&hostAccessFlags == 0 {
-		out |= parent & hostAccessFlags
-	}
-	return out
 }

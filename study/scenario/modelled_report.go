@@ -24,22 +24,10 @@ func spanText(ns uint64) string { return time.Duration(ns).String() }
 func shareText(part, whole uint64) string { return cmp.Or(share(part, whole), "-") }
 
 // makespan shows what a run on a machine took, and by what.
-func (p *printer) makespan() {
-	m := p.r.Model
-	if m == nil {
-		return
-	}
+func (p *printer) makespan(m *modelResult) {
 	fmt.Fprintf(p.w, "modelled on %s: %s; of the critical path compute %s, copies %s, copies since memory was short %s, host %s\n\n",
 		m.Machine, p.paint(spanText(m.Makespan), text.Bold), shareText(m.Reasons.Compute, m.Makespan), shareText(m.Reasons.Copy, m.Makespan),
 		shareText(m.Reasons.Memory, m.Makespan), shareText(m.Reasons.Host, m.Makespan))
-}
-
-// modelled shows the critical path and what was how busy.
-func (p *printer) modelled() {
-	if m := p.r.Model; m != nil {
-		p.path(m)
-		p.use(m)
-	}
 }
 
 // path shows the critical path; of a long one its beginning and its end.
@@ -122,7 +110,7 @@ func (r *Result) WriteCSV(w io.Writer) error {
 		var engines []string
 		for _, e := range s.Engines {
 			if e >= 0 {
-				engines = append(engines, r.Model.engine(int(e)))
+				engines = append(engines, r.Model.engines[e])
 			}
 		}
 		number := func(n int64) string { return strconv.FormatInt(n, 10) }
@@ -139,8 +127,6 @@ func (m *modelResult) memory(i int) string {
 	}
 	return ""
 }
-
-func (m *modelResult) engine(i int) string { return m.engines[i] }
 
 // meaning is what a span was.
 func (m *modelResult) meaning(s *profile.Span) meaning {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 
 	"godwit/internal/yaml"
 	"godwit/mem"
@@ -353,5 +352,3 @@ func (l *loader) checkEnds() {
 		}
 	}
 }
-
-func lineText(n int) string { return strconv.Itoa(n) }

@@ -5,21 +5,9 @@ import (
 	"godwit/mem"
 )
 
-// belady is the policy that knows what the scenario's commands are going to do.
-const belady = "belady"
-
-// Policies are the names of policies that a scenario may ask for.
-func Policies() []string { return append([]string{belady}, eviction.Names()...) }
-
-// policy is the scenario's; nil is the runtime's default.
+// policy is the scenario's; nil is the runtime's default, and "none".
 func (r *runner) policy() (eviction.Policy, error) {
-	switch r.s.Policy {
-	case "", "none":
-		return nil, nil
-	case belady:
-		return eviction.NewBelady(r.foresee()), nil
-	}
-	return eviction.ByName(r.s.Policy)
+	return eviction.Foreseen(r.s.Policy, func() eviction.Policy { return eviction.NewBelady(r.foresee()) })
 }
 
 // caps are what the memory of real devices, and of a machine's, is to hold at most, in bytes; 0

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -37,13 +38,18 @@ func (r *Result) Print(w io.Writer, opt PrintOptions) {
 	case len(r.Commands) == 0:
 	case opt.Summary:
 		p.digest()
-		p.makespan()
+		if r.Model != nil {
+			p.makespan(r.Model)
+		}
 		p.memories()
 	case len(r.Journeys) == 0: // else these are what was asked for
 		p.commands()
 		p.segments()
-		p.makespan()
-		p.modelled()
+		if r.Model != nil {
+			p.makespan(r.Model)
+			p.path(r.Model)
+			p.use(r.Model)
+		}
 		p.times()
 		p.memories()
 	}
@@ -236,19 +242,11 @@ var numbers = regexp.MustCompile(`#\d+`)
 func (p *printer) same(a, b, n int) bool {
 	for k := range n {
 		x, y := &p.r.Commands[a+k], &p.r.Commands[b+k]
-		if x.Text != y.Text || x.Queue != y.Queue || len(x.Copies) != len(y.Copies) || len(x.Evictions) != len(y.Evictions) {
+		if x.Text != y.Text || x.Queue != y.Queue || !slices.Equal(p.r.Effects(a+k), p.r.Effects(b+k)) {
 			return false
 		}
-		for j := range x.Evictions {
-			e, f := p.r.Evictions[x.Evictions[j]], p.r.Evictions[y.Evictions[j]]
-			if e.Buffer != f.Buffer || e.Bytes != f.Bytes || e.From != f.From || e.To != f.To || e.WrittenBack != f.WrittenBack {
-				return false
-			}
-		}
 		for j := range x.Copies {
-			c, d := p.r.Copies[x.Copies[j]], p.r.Copies[y.Copies[j]]
-			if c.Buffer != d.Buffer || c.Offset != d.Offset || c.Bytes != d.Bytes || c.From != d.From || c.To != d.To || c.Way != d.Way ||
-				numbers.ReplaceAllString(c.Reason, "") != numbers.ReplaceAllString(d.Reason, "") {
+			if numbers.ReplaceAllString(p.r.Copies[x.Copies[j]].Reason, "") != numbers.ReplaceAllString(p.r.Copies[y.Copies[j]].Reason, "") {
 				return false
 			}
 		}

@@ -167,7 +167,7 @@ func (r *runner) explain(res *Result) {
 	}
 	for i, id := range r.ids {
 		if id != 0 && len(r.reachable(i)) > 0 {
-			res.Segments = append(res.Segments, r.x.segments(id)...)
+			res.Segments = append(res.Segments, r.x.segmentsOf(id, mem.Range{End: s.Buffers[i].Size})...)
 		}
 	}
 	res.Mismatches = append(res.Mismatches, r.x.problems...)

@@ -104,12 +104,6 @@ func (x *stamped) limit(buffer int) uint64 {
 // undefine makes bytes some of which nothing is known.
 func (x *stamped) undefine(buffer int, r mem.Range) { x.roots[buffer].Set(r, flat.Stamp{}) }
 
-// apply does what a command does, whose number in the context is by.
-func (x *stamped) apply(c *command, by uint64) {
-	c.kind().stamp(x, c, by)
-	x.count(c)
-}
-
 // count keeps the count that a command says.
 func (x *stamped) count(c *command) {
 	if !c.saysCount() || !x.s.isCount(c.Place.Buffer, c.Place.Range) {
@@ -120,7 +114,7 @@ func (x *stamped) count(c *command) {
 	case c.Data != nil:
 		c.Data.put(bytes, nil)
 	case c.Pattern != nil:
-		repeat(bytes, c.Pattern)
+		flat.Repeat(bytes, c.Pattern)
 	default: // the host says it in what it has mapped
 		return
 	}
@@ -140,7 +134,8 @@ func (v *verifier) stepByStamps(_ context.Context, i int) (err error) {
 		}
 	}
 	c.kind().look(v, fmt.Sprintf("#%d %s", i+1, v.s.text(c)), c, v.model.world.Seen(by))
-	v.by.apply(c, by)
+	c.kind().stamp(v.by, c, by)
+	v.by.count(c)
 	return nil
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"godwit/eviction"
 	"godwit/mem/trace"
 	"godwit/study/replay"
 )
@@ -41,14 +42,14 @@ func TestAProgramUsesMoreThanItsDeviceHolds(t *testing.T) {
 			recorded, err := trace.OpenCommands(t.Context(), record)
 			require.NoError(t, err)
 			require.Len(t, recorded, 1)
-			for _, policy := range replay.Policies()[:3] {
+			for _, policy := range eviction.Policies()[:3] {
 				again, err := replay.Run(t.Context(), recorded[0], replay.Options{Policy: policy, Capacity: []uint64{0, uint64(memory)}})
 				require.NoError(t, err)
 				require.Equal(t, sum.Commands, again.Commands)
 				require.Equal(t, sum.Compulsory, again.Compulsory)
 				require.Equal(t, sum.CapacityBound, again.CapacityBound)
 				require.GreaterOrEqual(t, again.Capacity, again.CapacityBound)
-				if policy == replay.Belady {
+				if policy == eviction.Belady {
 					require.LessOrEqual(t, again.Capacity, sum.Capacity, "with the future known")
 				}
 			}

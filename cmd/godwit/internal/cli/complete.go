@@ -7,13 +7,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"godwit/devices"
+	"godwit/eviction"
 	"godwit/examples"
 	"godwit/lib/pool"
 	"godwit/study/alloc/formats"
 	"godwit/study/alloc/fuzz"
 	"godwit/study/alloc/replay"
 	"godwit/study/machine"
-	"godwit/study/scenario"
 )
 
 // completed are the flags whose values a shell can complete, by name, in whichever verb
@@ -29,7 +29,7 @@ var completed = map[string]func(verb string) []string{
 	},
 	"hints":   func(string) []string { return []string{"none", "true", "1"} },
 	"type":    func(string) []string { return []string{"cpu", "gpu", "accelerator"} },
-	"policy":  func(string) []string { return scenario.Policies() },
+	"policy":  func(string) []string { return eviction.Policies() },
 	"carve":   func(string) []string { return []string{"on", "off"} },
 	"machine": func(string) []string { return machine.Names() },
 	"example": func(verb string) []string {

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"godwit/eviction"
 	"godwit/internal/icd/tracelog"
 	"godwit/internal/resource"
 	"godwit/internal/suggest"
@@ -37,7 +38,7 @@ type commandFlags struct {
 var commandOnly, bothKinds = []string{"policy", "memory", "machine"}, []string{"json", "help"}
 
 func (f *commandFlags) register(fl *pflag.FlagSet) {
-	fl.StringSliceVar(&f.policies, "policy", []string{"lru", "cost", cmdreplay.Belady}, "of command traces: eviction policies: "+strings.Join(cmdreplay.Policies(), ", "))
+	fl.StringSliceVar(&f.policies, "policy", []string{"lru", "cost", eviction.Belady}, "of command traces: eviction policies: "+strings.Join(eviction.Policies(), ", "))
 	fl.StringSliceVar(&f.memory, "memory", []string{recordedMemory}, "of command traces: what each device has: sizes, percentages of the peak (50%), recorded, all")
 	fl.StringVar(&f.machine, "machine", "", "of command traces: replay on `MACHINE`, a built-in one (godwit machines) or a file, in its time")
 }
@@ -129,8 +130,8 @@ func replayCommands(ctx context.Context, out, errOut io.Writer, files []commandF
 		}
 	}
 	for _, p := range f.policies {
-		if !slices.Contains(cmdreplay.Policies(), p) {
-			return fmt.Errorf("--policy %q: want one of %s%s", p, strings.Join(cmdreplay.Policies(), ", "), suggest.For(p, cmdreplay.Policies()))
+		if !slices.Contains(eviction.Policies(), p) {
+			return fmt.Errorf("--policy %q: want one of %s%s", p, strings.Join(eviction.Policies(), ", "), suggest.For(p, eviction.Policies()))
 		}
 	}
 	var all []commandReplay
