@@ -233,10 +233,7 @@ func LocalSize(dims int, global, local *[3]uint64, info *Info) [3]uint64 {
 // checkArg tests an argument against what the kernel wants of it, and adds the local memory
 // that it takes.
 func checkArg(a *Arg, w *ArgInfo, info *Info, local *uint64) error {
-	if a.Kind == ArgSVM && (w.Kind == ArgBuffer || w.Kind == ArgUnknown) {
-		return checkArgSVM(a, info)
-	}
-	if a.Kind != w.Kind && w.Kind != ArgUnknown {
+	if a.Kind != w.Kind && w.Kind != ArgUnknown && (a.Kind != ArgSVM || w.Kind != ArgBuffer) {
 		return fmt.Errorf("%v given, it is a %v: %w", a.Kind, w.Kind, mem.ErrArgValue)
 	}
 	switch a.Kind {
@@ -246,6 +243,8 @@ func checkArg(a *Arg, w *ArgInfo, info *Info, local *uint64) error {
 		}
 	case ArgBuffer:
 		return checkArgBlock(a)
+	case ArgSVM:
+		return checkArgSVM(a, info)
 	case ArgLocal:
 		if a.Size == 0 {
 			return fmt.Errorf("0 bytes of local memory: %w", mem.ErrArgSize)

@@ -302,7 +302,6 @@ func (d *Plan) countOf(size mem.BufferID) int {
 // count, and ends the range where its destination holds the bytes up to another
 // point.
 func (p *Planner) gateLate(dst *Plan, st *Step, b *buffer, to *store) {
-	st.Late = nil
 	late := Late{counted: -1}
 	if to != nil && to.held != nil {
 		c := to.held.Get(st.Range.Start)

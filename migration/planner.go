@@ -62,8 +62,8 @@ import (
 
 // Options tune a Planner. The zero value is the default.
 type Options struct {
-	// Largest is by memory the size in bytes of the largest block that it takes; 0, and
-	// what is not there, is no limit.
+	// Largest is by memory the size in bytes of the largest block that it takes; what is not
+	// there has no limit.
 	Largest []uint64
 	// KeepBelow is the size in bytes up to which a block keeps what it holds beside what it
 	// was made for, used or not, when it is exchanged: to move so little to elsewhere, and
@@ -73,7 +73,7 @@ type Options struct {
 
 // largest is the size of the largest block that a memory takes.
 func (o *Options) largest(m mem.MemoryID) uint64 {
-	if int(m) < len(o.Largest) && o.Largest[m] != 0 {
+	if int(m) < len(o.Largest) {
 		return o.Largest[m]
 	}
 	return math.MaxUint64

@@ -17,18 +17,6 @@ import (
 // less than a driver rounds an allocation up to.
 const wholeBelow = 256 << 10
 
-// keepBelow is migration.Options.KeepBelow: 4 MiB, or in proportion where buffers are stored by
-// range from another size on.
-func keepBelow(least uint64) uint64 {
-	if least == 0 {
-		least = wholeBelow
-	}
-	if least > math.MaxUint64/16 {
-		return least
-	}
-	return 16 * least
-}
-
 // everything is all of a root, whatever its size.
 var everything = mem.Range{End: math.MaxUint64}
 
@@ -80,10 +68,7 @@ func (c *Context) blockAlign() uint64 {
 	for i := range c.mems {
 		most = max(most, c.mems[i].info.BaseAlign, c.mems[i].info.CopyAlign)
 	}
-	if most&(most-1) != 0 {
-		most = 1 << bits.Len64(most)
-	}
-	return most
+	return 1 << bits.Len64(most-1)
 }
 
 // reached is what a use has to have in one block on a device: what a kernel's pointer

@@ -195,11 +195,7 @@ var errHookPanicked = errors.New("a hook panicked")
 
 // byRange reports whether devices may store parts of a buffer, as wide as commands reach.
 func (c *Context) byRange(size uint64, flags Flags) bool {
-	least := c.opts.WholeBelow
-	if least == 0 {
-		least = wholeBelow
-	}
-	return size >= least && flags&UseHostPtr == 0
+	return size >= c.opts.WholeBelow && flags&UseHostPtr == 0
 }
 
 // CheckSize fails with mem.ErrInvalidSize as CreateBuffer does where nothing could store a

@@ -351,9 +351,6 @@ func (q *Queue) checkArgBuffer(a *Arg) error {
 // checkSpace tests the index space against the device's limits.
 func (l *Launch) checkSpace(info *devices.Info) error {
 	n := len(l.Global)
-	if n < 1 || n > 3 {
-		return fmt.Errorf("%d dimensions: there are 1 to 3: %w", n, mem.ErrWorkDimension)
-	}
 	if l.Local != nil && len(l.Local) != n {
 		return fmt.Errorf("work-group size in %d dimensions, index space in %d: %w", len(l.Local), n, mem.ErrWorkGroupSize)
 	}

@@ -140,20 +140,13 @@ func after(runs []gateRun, seq uint64) int {
 	return sort.Search(len(runs), func(i int) bool { return runs[i].from > seq })
 }
 
-// drop clears the bits of open gates, drops the runs that have no others, and makes one of
-// neighbours that are alike then.
+// drop clears the bits of open gates, and drops the runs that have no others.
 func (g *gates) drop(closed gateSet) {
 	g.kept = 0
 	for line, runs := range g.runs {
 		kept := runs[:0]
 		for _, r := range runs {
-			r.on &= closed
-			n := len(kept) - 1
-			switch {
-			case r.on == 0 || mem.Point{Line: line, Seq: r.to}.Passed():
-			case n >= 0 && kept[n].to+1 == r.from && kept[n].on == r.on:
-				kept[n].to = r.to
-			default:
+			if r.on &= closed; r.on != 0 && !(mem.Point{Line: line, Seq: r.to}).Passed() {
 				kept = append(kept, r)
 			}
 		}

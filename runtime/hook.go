@@ -136,13 +136,11 @@ func onStack() bool {
 	var page [64]uintptr
 	for skip := 2; ; skip += len(page) {
 		n := runtime.Callers(skip, page[:])
-		for frames := runtime.CallersFrames(page[:n]); n > 0; {
-			f, more := frames.Next()
-			if strings.HasPrefix(f.Function, hooksMethods) {
+		frames := runtime.CallersFrames(page[:n])
+		for more := true; more; {
+			var f runtime.Frame
+			if f, more = frames.Next(); strings.HasPrefix(f.Function, hooksMethods) {
 				return true
-			}
-			if !more {
-				break
 			}
 		}
 		if n < len(page) {

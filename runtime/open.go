@@ -66,9 +66,7 @@ func newContext(ctx context.Context, o Options) (*Context, error) {
 	if len(o.Names) > len(o.Devices) {
 		return nil, fmt.Errorf("context %q: %d names for %d devices: one each at most: %w", o.Name, len(o.Names), len(o.Devices), mem.ErrInvalidValue)
 	}
-	if o.Name == "" {
-		o.Name = "unnamed"
-	}
+	o.Name, o.WholeBelow = cmp.Or(o.Name, "unnamed"), cmp.Or(o.WholeBelow, wholeBelow)
 	c := &Context{
 		name: o.Name, opts: o, topo: mem.NewTopology(uniqueNames(names)...), by: devices.ExecutorOr(o.Executor),
 		openUser: make(map[uint64]gateSet),
@@ -120,7 +118,8 @@ func (c *Context) openPlanner(ctx context.Context) error {
 	if err := c.ways(ctx); err != nil {
 		return err
 	}
-	c.planner = migration.New(c.topo, migration.Options{Largest: c.largest(), KeepBelow: keepBelow(c.opts.WholeBelow)})
+	keepBelow := 16 * min(c.opts.WholeBelow, math.MaxUint64/16) // 4 MiB, or in proportion
+	c.planner = migration.New(c.topo, migration.Options{Largest: c.largest(), KeepBelow: keepBelow})
 	return nil
 }
 

@@ -433,9 +433,6 @@ func (c *Context) access(req *request, u use, mode mem.Mode, m mem.MemoryID) err
 		return err
 	}
 	c.scratch.accs = append(c.scratch.accs, mem.Access{Buffer: u.buf.root.id, Range: u.r, Mode: mode, Memory: m})
-	if u.buf.root.svm == nil {
-		return nil
-	}
 	return c.noConflict(u.buf.root, &c.scratch.accs[len(c.scratch.accs)-1])
 }
 

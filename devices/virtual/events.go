@@ -15,10 +15,7 @@ const forever = math.MaxInt64
 
 // plus is a + b, at most forever.
 func plus(a, b uint64) uint64 {
-	if a >= forever || b >= forever-a {
-		return forever
-	}
-	return a + b
+	return min(min(a, forever)+min(b, forever), forever)
 }
 
 // times is a * b, at most forever.
