@@ -27,6 +27,12 @@ func TestALocalSizeTooWideInOneDimensionIsAnInvalidWorkItemSize(t *testing.T) {
 	require.Equal(t, mem.InvalidWorkGroupSize, mem.StatusOf(err), "%v", err)
 }
 
+func TestAPointerIsForABufferOrWhatNobodyKnows(t *testing.T) {
+	for kind, want := range map[ArgKind]error{ArgBuffer: nil, ArgUnknown: nil, ArgValue: mem.ErrArgValue, ArgLocal: mem.ErrArgValue} {
+		require.ErrorIs(t, checkArg(&Arg{Kind: ArgSVM}, &ArgInfo{Kind: kind}, &Info{SVM: SVMCaps{Coarse: true}}, new(uint64)), want)
+	}
+}
+
 func TestWorkGroupsAreAsLargeAsTheyCanBeWhereADeviceCountsFew(t *testing.T) {
 	info := Info{MaxWorkGroup: 64, MaxWorkItems: [3]uint64{64, 64, 8}, MaxGroups: 100}
 	for _, c := range []struct{ global, local, want [3]uint64 }{

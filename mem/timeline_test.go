@@ -122,6 +122,7 @@ func TestEndingAPointThatIsNotOpenPanics(t *testing.T) {
 func TestTheZeroPointIsReached(t *testing.T) {
 	var p mem.Point
 	require.True(t, p.Reached() && p.Succeeded() && p.IsZero())
+	require.Equal(t, p, mem.NewTimeline("q", true, nil).Last())
 	require.NoError(t, p.Err())
 	require.NoError(t, p.Wait(context.Background()))
 	done, err := p.Notify(&told{})

@@ -46,6 +46,8 @@ func TestWhatTheHostHasMappedStillGoesElsewhere(t *testing.T) {
 	require.Equal(t, []string{"[0,16) 1->0 direct", "[32,64) 1->0 direct", "[0,64) 1->2 ring"},
 		g.on("q", use(mem.Read, b, 0, 64, mem.Host), use(mem.Read, b, 0, 64, 2)).moved())
 	require.NoError(t, g.p.Unmapped(b, mem.Range{Start: 16, End: 32}, mem.Point{}))
+	require.NoError(t, g.p.Written(b, mem.Host, mem.Range{Start: 16, End: 24}))
+	require.Equal(t, []string{"[16,24) 0->2 direct"}, g.on("q", use(mem.Read, b, 0, 64, 2)).moved())
 }
 
 // hostMaps plans a map for writing, without content, and its unmap, neither of

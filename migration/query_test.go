@@ -172,6 +172,7 @@ func TestAFailedWritePoisonsItsBytesAndNoNewerOnes(t *testing.T) {
 	b := g.buffer(100)
 	old := g.on("q", use(mem.Write, b, 0, 100, 1))
 	g.on("r", use(mem.Write, b, 0, 40, 2))
+	g.on("r", use(mem.Read, b, 50, 60, 2)) // a copy of what is lost
 	g.failPoint(old.at, errLost)
 	var plan migration.Plan
 	require.NoError(t, g.p.Plan(&plan, []mem.Access{use(mem.Read, b, 0, 40, 1)}), "newer bytes are good")

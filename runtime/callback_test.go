@@ -58,7 +58,7 @@ func TestCallbacksComeInTheOrderOfTheStates(t *testing.T) {
 	ctx := soon(t)
 	b, gate := h.buffer(8, nil), h.gate()
 	e := h.ok(h.q[0].EnqueueFill(ctx, b, []byte{1}, 0, 8, gate))
-	c, d := expect(4), expect(1)
+	c, d := expect(4), expect(2)
 	c.on(t, e, runtime.Complete, "complete 1")
 	c.on(t, e, runtime.Running, "running")
 	c.on(t, e, runtime.Submitted, "submitted")
@@ -68,10 +68,12 @@ func TestCallbacksComeInTheOrderOfTheStates(t *testing.T) {
 	require.NoError(t, h.q[0].Finish(ctx))
 	e2 := h.gate()
 	d.on(t, e2, runtime.Submitted, "a user event")
+	d.on(t, e2, runtime.Running, "its end")
+	require.NoError(t, e2.SetStatus(runtime.Complete))
 	require.Equal(t, []call{
 		{"submitted", runtime.Submitted}, {"running", runtime.Running}, {"complete 1", runtime.Complete}, {"complete 2", runtime.Complete},
 	}, c.get(t))
-	require.Equal(t, []call{{"a user event", runtime.Submitted}}, d.get(t))
+	require.Equal(t, []call{{"a user event", runtime.Submitted}, {"its end", runtime.Running}}, d.get(t))
 	require.ErrorIs(t, e.OnStatus(runtime.Complete, func(runtime.Event, runtime.ExecStatus) {}), mem.ErrInvalidEvent, "its last reference is gone")
 }
 
@@ -203,7 +205,15 @@ func TestReleaseCallbacksComeLastFirstOnceNothingUsesTheBuffer(t *testing.T) {
 	h.held(e)
 	require.Empty(t, all)
 	require.NoError(t, gate.SetStatus(runtime.Complete))
-	for _, want := range []string{"third", "second", "first"} {
+	plain, gate := h.create(8, 0, nil), h.gate()
+	require.NoError(t, plain.OnRelease(func() { all <- "plain" }))
+	h.ok(h.q[0].EnqueueWrite(ctx, plain, 0, got, gate))
+	require.NoError(t, plain.Release())
+	for _, want := range []string{"third", "second", "first", "plain"} {
+		if want == "plain" {
+			require.Empty(t, all)
+			require.NoError(t, gate.SetStatus(runtime.Complete))
+		}
 		select {
 		case name := <-all:
 			require.Equal(t, want, name)

@@ -92,7 +92,7 @@ func TestABufferThatIsStoredWholeNeedsRoomForAllOfIt(t *testing.T) {
 
 // A trace says which buffers are stored in no parts, and a launch may want all of a buffer.
 func TestWhatIsStoredWholeIsSaid(t *testing.T) {
-	h := ranged(t, runtime.Options{WholeBelow: 1024}, 1, 1<<16)
+	h := ranged(t, runtime.Options{WholeBelow: 4096}, 1, 1<<16)
 	b := h.create(4096, runtime.UseHostPtr, make([]byte, 4096))
 	parts, small := h.buffer(4096, nil), h.buffer(512, nil)
 	var whole []bool

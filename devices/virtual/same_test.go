@@ -30,6 +30,9 @@ type teller struct {
 
 func (l *teller) Span(s *virtual.Span) {
 	l.spans++
+	if s.Queued > s.Ready || s.Ready > s.Started || s.Started > s.Ended {
+		panic(fmt.Sprintf("the times of %v are not in order", s.Point))
+	}
 	fmt.Fprintf(&l.out, "%v %v #%d on %d %d>%d %d %d %d %d %d by %v behind %v %v\n", s.Point, s.Op, s.Tag, s.On, s.From, s.To, s.Bytes, s.Queued, s.Ready, s.Started, s.Ended, s.Cause, s.Behind, s.Err)
 }
 

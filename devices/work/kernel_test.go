@@ -185,6 +185,16 @@ func TestAddressesWorkLikeViews(t *testing.T) {
 	}, 16))
 }
 
+func TestLocalArgumentsOfTheProcessLieOneBehindAnother(t *testing.T) {
+	info, arg := devices.ArgInfo{Kind: devices.ArgLocal}, devices.Arg{Kind: devices.ArgLocal, Size: 200}
+	var apart uint64
+	require.NoError(t, onCPU(t, cpu.Options{}).launch(func(g *work.Group) {
+		apart = g.Addr(1) - g.Addr(0)
+		work.Local[uint64](g, 1).Store(24, 1)
+	}, []devices.ArgInfo{info, info}, devices.Command{Dims: 1, Global: [3]uint64{1}, Local: [3]uint64{1}, Args: []devices.Arg{arg, arg}}))
+	require.EqualValues(t, 256, apart)
+}
+
 func TestLocalMemoryRunningOutFailsTheLaunch(t *testing.T) {
 	p := onTCE(t, tce.Options{Memory: 1 << 20, LocalMemory: 1000})
 	require.NoError(t, p.run(func(*work.Group) {}, 1000))

@@ -22,7 +22,8 @@ func TestARingWhoseChunksAreAllTakenIsNotAborted(t *testing.T) {
 		off, n, ok := l.take(x)
 		require.True(t, ok)
 		require.Equal(t, []uint64{0, 1000}, []uint64{off, n})
-		m.abort = cause
+		m.Abort(cause)
+		m.Abort(errors.New("of several the first counts"))
 		_, _, ok = l.take(x)
 		require.False(t, ok)
 		require.Empty(t, l.jobs)

@@ -42,7 +42,7 @@ devices:
   kernels:
   - {name: matmul, operations: 2, power: 1.5}
   - {name: fixed, time: 30 us}
-  - {name: sized, table: {1 KiB: 1 us, 2 KiB: 2 us, 4 KiB: 10 us}}
+  - {name: sized, table: {1 KiB: 1 us, 2 KiB: 2 us, 4 KiB: 10 us, 8 KiB: 6 us}}
 - {name: far, type: accelerator, copies: 1}
 switches: [{name: bus, bandwidth: 30 GB/s, peers: false}]
 links:
@@ -141,9 +141,11 @@ func TestWhatKernelsCost(t *testing.T) {
 	require.Equal(t, uint64(2_000_000), cost(virtual.Kernel{Name: "matmul", Items: 1_000_000}).Least, "2 n^3 of n = 1000")
 	require.Equal(t, uint64(30_000), cost(virtual.Kernel{Name: "fixed", Bytes: 5, Items: 5}).Least)
 	require.Equal(t, virtual.Work{Least: 70}, cost(virtual.Kernel{Name: "fixed", Bytes: 5, Items: 5, Takes: 70}), "the scenario's word")
-	for size, want := range map[uint64]uint64{1: 1000, 1024: 1000, 1536: 1500, 2048: 2000, 3072: 6000, 4096: 10_000, 8192: 20_000} {
+	for size, want := range map[uint64]uint64{1: 1000, 1024: 1000, 1536: 1500, 2048: 2000, 3072: 6000, 4096: 10_000, 6144: 8000, 8192: 6000, 16384: 12_000} {
 		require.Equal(t, want, cost(virtual.Kernel{Name: "sized", Largest: size}).Least, "%d bytes", size)
 	}
+	require.Equal(t, w.Setup, m.Fill(1, 100).Setup, "a fill is a kernel of the driver's")
+	require.Equal(t, int32(-1), m.Fill(0, 100).Engine)
 	free := m.Launch(3, &virtual.Kernel{Name: "any", Bytes: 1 << 40, Items: 1 << 40})
 	require.Zero(t, free.Bytes+free.Least, "no bandwidth and no rate are said")
 	require.NotZero(t, m.Launch(1, &virtual.Kernel{Name: "matmul", Items: 1 << 62}).Least)

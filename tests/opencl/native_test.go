@@ -5,14 +5,12 @@ package opencl_test
 import (
 	"context"
 	"encoding/binary"
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"godwit/devices"
 	"godwit/devices/opencl"
-	"godwit/mem"
 	"godwit/runtime"
 )
 
@@ -119,42 +117,4 @@ func handAround(t *testing.T, c *runtime.Context, devs []devices.Device, prog *r
 	require.NoError(t, x.Release())
 	require.NoError(t, y.Release())
 	require.NoError(t, prog.Close())
-}
-
-func TestAdoptTakesOneModuleForEachDevice(t *testing.T) {
-	need(t)
-	devs, err := house("off", false)()
-	require.NoError(t, err)
-	c, err := runtime.NewContext(runtime.Options{Devices: devs[:1]})
-	require.NoError(t, err)
-	on := openCL(devs)
-	p, err := on[0].NewSourceProgram([]byte("__kernel void one(__global int *a) { a[0] = 1; }"))
-	require.NoError(t, err)
-	require.NoError(t, p.Build(opencl.BuildCall{On: on}))
-	m, err := p.Module(on[0], "one")
-	require.NoError(t, err)
-	for name, call := range map[string]struct {
-		on   []devices.Device
-		mods []devices.Module
-		want error
-	}{
-		"no device":        {nil, nil, mem.ErrInvalidValue},
-		"too few modules":  {devs[:1], nil, mem.ErrInvalidValue},
-		"nil module":       {devs[:1], []devices.Module{nil}, mem.ErrInvalidValue},
-		"twice":            {slices.Concat(devs[:1], devs[:1]), []devices.Module{m, m}, mem.ErrInvalidValue},
-		"another's device": {devs[1:], []devices.Module{m}, mem.ErrInvalidDevice},
-	} {
-		_, err := c.Adopt("p", call.on, call.mods)
-		require.ErrorIs(t, err, call.want, name)
-	}
-	prog, err := c.Adopt("p", devs[:1], []devices.Module{m})
-	require.NoError(t, err)
-	require.NoError(t, prog.Close())
-	require.NoError(t, c.Close(context.Background()))
-	_, err = c.Adopt("p", devs[:1], []devices.Module{m})
-	require.Error(t, err)
-	require.NoError(t, p.Close())
-	for _, d := range devs {
-		require.NoError(t, d.Close())
-	}
 }
