@@ -12,7 +12,6 @@ import (
 	"godwit/devices"
 	"godwit/devices/cpu"
 	"godwit/devices/devicetest"
-	"godwit/internal/resource"
 	"godwit/mem"
 	"godwit/runtime"
 )
@@ -86,7 +85,7 @@ func TestAContextIsClosedByWhoIsAskedForRoom(t *testing.T) {
 	var h *house
 	h = build(t, runtime.Options{
 		Devices: []devices.Device{bus}, WholeBelow: 4 * size,
-		OnShortage: func(ctx context.Context, _ *resource.OutOfMemory) bool {
+		OnShortage: func(ctx context.Context, _ *runtime.OutOfMemory) bool {
 			h.closed = true
 			require.ErrorIs(t, h.c.Close(ctx), runtime.ErrLeak)
 			return true

@@ -12,7 +12,6 @@ import (
 	"godwit/devices/devicetest"
 	"godwit/devices/tce"
 	"godwit/eviction"
-	"godwit/internal/resource"
 	"godwit/mem"
 	"godwit/mem/trace"
 	"godwit/runtime"
@@ -43,7 +42,7 @@ func TestABlockWhoseWayBackHangsSaysSo(t *testing.T) {
 		}
 	}
 	_, err = q.EnqueueFill(soon(t), others[3], []byte{4}, 0, room)
-	var why *resource.OutOfMemory
+	var why *runtime.OutOfMemory
 	require.ErrorAs(t, err, &why)
 	for _, x := range why.Holders {
 		if x.Tag == uint64(b.ID()) {
@@ -172,7 +171,7 @@ func TestACertificateForgetsEarlierEvictions(t *testing.T) {
 	defer cancel()
 	_, err := q.EnqueueFill(ctx, late, []byte{9}, 0, 2*room)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	var why *resource.OutOfMemory
+	var why *runtime.OutOfMemory
 	require.ErrorAs(t, err, &why)
 	require.Equal(t, []uint64{room, room}, []uint64{why.Holders[0].Bytes, why.Holders[1].Bytes})
 	for _, x := range why.Holders {

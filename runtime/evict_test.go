@@ -122,7 +122,7 @@ func TestWhatHangsOnAUserEventIsNotEvicted(t *testing.T) {
 	}
 	late := h.buffer(room, nil)
 	_, err := q.EnqueueFill(soon(t), late, []byte{9}, 0, room)
-	var why *resource.OutOfMemory
+	var why *runtime.OutOfMemory
 	require.ErrorAs(t, err, &why)
 	require.Equal(t, mem.MemObjectAllocationFailure, mem.StatusOf(err))
 	require.EqualValues(t, room, why.Requested)
@@ -191,7 +191,7 @@ func pinnedMappedAndUsedBlocksStay(t *testing.T, flags runtime.MapFlags) {
 	h.paint(q, b[4], 4) // b[3] goes
 	require.Equal(t, b[3].ID(), h.evictions()[0].Buffer)
 	_, err := q.EnqueueCopy(ctx, b[4], b[3], 0, 0, room)
-	var why *resource.OutOfMemory
+	var why *runtime.OutOfMemory
 	require.ErrorAs(t, err, &why)
 	whys := map[eviction.Why]int{}
 	for _, x := range why.Holders {
@@ -238,7 +238,7 @@ func TestAWorkingSetThatCannotFitHasACertificate(t *testing.T) {
 	}
 	before := h.c.Stats()
 	_, err := q.EnqueueMigrate(soon(t), all, 0)
-	var why *resource.OutOfMemory
+	var why *runtime.OutOfMemory
 	require.ErrorAs(t, err, &why)
 	require.Equal(t, before, h.c.Stats(), "a refusal before the first write-back changes nothing")
 	for _, x := range why.Holders {
@@ -254,7 +254,7 @@ func TestACallbackOnShortageMayReleaseAndEnqueue(t *testing.T) {
 	var h *house
 	var old []*runtime.Buffer
 	calls := 0
-	h = crowded(t, runtime.Options{NoEviction: true, OnShortage: func(ctx context.Context, why *resource.OutOfMemory) bool {
+	h = crowded(t, runtime.Options{NoEviction: true, OnShortage: func(ctx context.Context, why *runtime.OutOfMemory) bool {
 		calls++
 		require.EqualValues(t, room, why.Requested)
 		inner := h.buffer(room, nil)
@@ -281,7 +281,7 @@ func TestACallbackOnShortageMayReleaseAndEnqueue(t *testing.T) {
 
 // Where the command alone needs more than there is, nobody is asked for room in vain.
 func TestNobodyIsAskedForRoomThatNoReleaseMakes(t *testing.T) {
-	h := crowded(t, runtime.Options{WholeBelow: 1, OnShortage: func(context.Context, *resource.OutOfMemory) bool {
+	h := crowded(t, runtime.Options{WholeBelow: 1, OnShortage: func(context.Context, *runtime.OutOfMemory) bool {
 		require.Fail(t, "asked")
 		return false
 	}}, 1)
@@ -292,7 +292,7 @@ func TestNobodyIsAskedForRoomThatNoReleaseMakes(t *testing.T) {
 		h.paint(q, all[i], byte(i))
 	}
 	_, err := q.EnqueueMigrate(soon(t), all, 0)
-	var why *resource.OutOfMemory
+	var why *runtime.OutOfMemory
 	require.ErrorAs(t, err, &why)
 	require.True(t, why.Hopeless)
 	require.ErrorContains(t, err, "no release would help")
@@ -309,7 +309,7 @@ func TestACapIsTheDevicesMemory(t *testing.T) {
 	_, err := h.c.CreateBuffer(2*room+1, 0, nil)
 	require.ErrorIs(t, err, mem.ErrInvalidSize)
 	require.Equal(t, mem.InvalidBufferSize, mem.StatusOf(err))
-	var why *resource.OutOfMemory
+	var why *runtime.OutOfMemory
 	require.ErrorAs(t, err, &why)
 	require.EqualValues(t, []uint64{2*room + 1, 2 * room}, []uint64{why.Requested, why.Capacity})
 	var all []*runtime.Buffer

@@ -3,6 +3,7 @@ package runtime_test
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 
 	"godwit/devices"
@@ -75,7 +76,7 @@ func ExampleContext_Figures() {
 	ctx := context.Background()
 	d, err := tce.New(tce.Options{Name: "accelerator", Memory: 1 << 20})
 	check(err)
-	c, err := runtime.NewContext(runtime.Options{Devices: []devices.Device{d}, OwnDevices: true})
+	c, err := runtime.OpenContext(ctx, runtime.Options{Devices: []devices.Device{d}, OwnDevices: true})
 	check(err)
 	q, err := c.NewQueue(d, runtime.QueueOptions{Name: "work"})
 	check(err)
@@ -85,19 +86,39 @@ func ExampleContext_Figures() {
 	check(err)
 	check(q.Finish(ctx))
 
-	f := c.Figures()
+	var f runtime.Figures = c.Figures()
+	var copied runtime.MoverStats = c.MoverStats()
+	fmt.Println(copied.Direct)
 	for _, l := range f.Links {
 		fmt.Println(l == runtime.LinkBytes{From: "host", To: "accelerator", Bytes: 4096})
 	}
 	var m runtime.MemoryBytes = f.Memories[1]
 	fmt.Println(m.Name, m.Live, "of", m.Capacity)
 	fmt.Println(f.Queues[0] == runtime.QueueDepth{Queue: "work", Device: "accelerator"})
+
+	gate, err := c.NewUserEvent() // until then b cannot leave, and there is no room for all of another
+	check(err)
+	_, err = q.EnqueueFill(ctx, b, []byte{1}, 0, 4096, gate)
+	check(err)
+	tooMuch, err := c.CreateBuffer(1<<20, 0, nil)
+	check(err)
+	_, err = q.EnqueueFill(ctx, tooMuch, []byte{1}, 0, 1<<20)
+	var why *runtime.OutOfMemory
+	fmt.Println(errors.As(err, &why))
+	var largest runtime.Holder = why.Holders[0]
+	fmt.Println(largest.Bytes)
+	check(gate.SetStatus(runtime.Complete))
+	check(gate.Release())
+	check(tooMuch.Release())
 	check(b.Release())
 	check(c.Close(ctx))
 	// Output:
+	// 1
 	// true
 	// accelerator 4096 of 1048576
 	// true
+	// true
+	// 4096
 }
 
 func check(err error) {

@@ -12,7 +12,6 @@ import (
 	"godwit/devices"
 	"godwit/devices/cpu"
 	"godwit/eviction"
-	"godwit/internal/resource"
 	"godwit/mem"
 	"godwit/mem/trace"
 	"godwit/runtime"
@@ -95,7 +94,7 @@ func survives(t *testing.T, what string, n int32) bool {
 	o := runtime.Options{
 		Trace: s, Policy: s,
 		Resource:   func(_ mem.MemoryID, base mem.Resource) mem.Resource { return layer{base, s} },
-		OnShortage: func(context.Context, *resource.OutOfMemory) bool { s.call("OnShortage"); return false },
+		OnShortage: func(context.Context, *runtime.OutOfMemory) bool { s.call("OnShortage"); return false },
 	}
 	h := crowded(t, o, 1)
 	ctx, q := soon(t), h.q[0]

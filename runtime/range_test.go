@@ -12,7 +12,6 @@ import (
 	"godwit/devices/cpu"
 	"godwit/devices/null"
 	"godwit/devices/tce"
-	"godwit/internal/resource"
 	"godwit/lib/kernels"
 	"godwit/mem"
 	"godwit/runtime"
@@ -78,7 +77,7 @@ func TestAQuarterOfABufferNeedsRoomForAQuarter(t *testing.T) {
 	require.NoError(t, h.c.Check())
 	_, err := h.q[0].EnqueueFill(soon(t), b, []byte{9}, 0, size)
 	require.ErrorIs(t, err, mem.ErrNoMemory, "all of it at once")
-	var why *resource.OutOfMemory
+	var why *runtime.OutOfMemory
 	require.ErrorAs(t, err, &why)
 }
 

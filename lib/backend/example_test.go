@@ -63,6 +63,10 @@ func ExampleWith() {
 	inner, err := backend.With(outer, "tce")
 	check(err)
 	fmt.Println(backend.Active(inner).Name(), backend.Active(outer).Name())
+	again := backend.WithHandle(inner, backend.Active(outer))
+	fmt.Println(backend.Active(again).Name())
 	check(m.Close(context.Background()))
-	// Output: tce cpu
+	// Output:
+	// tce cpu
+	// cpu
 }
