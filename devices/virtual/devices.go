@@ -175,7 +175,18 @@ func (d *Device) NewQueue(o devices.QueueOptions) (devices.Queue, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &queue{q.(*engine.Queue), d}, nil
+	eq := q.(*engine.Queue)
+	return &queue{eq, d, d.w.newBook(eq, d.memory)}, nil
+}
+
+// NewQueue implements devices.Device.
+func (h *Host) NewQueue(o devices.QueueOptions) (devices.Queue, error) {
+	q, err := h.innerHost.NewQueue(o)
+	if err != nil || h.w.carriers.Carriage == nil {
+		return q, err
+	}
+	eq := q.(*engine.Queue)
+	return &hostQueue{eq, h.w.newBook(eq, 0)}, nil
 }
 
 // ReserveSVM implements devices.Device.

@@ -32,6 +32,9 @@ type kind uint8
 const (
 	callFunc   kind = iota // call f
 	taskReady              // the task's waits are reached
+	taskHand               // they have come to the carrier, whose thread it needs
+	taskHeld               // it has had that
+	taskHanded             // its device has it
 	taskSet                // its setup is over
 	taskPart               // its least time has passed, or its bytes have gone
 	taskEnd                // its point is reached

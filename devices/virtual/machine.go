@@ -36,6 +36,8 @@ type Machine interface {
 	Call(devices.Call) uint64
 	// HostCall is how long a host call takes beside what its code waits for.
 	HostCall() uint64
+	// Carriage is what carriers cost; nil is nothing.
+	Carriage() *Carriage
 
 	// Link is how good the ways from one memory to another are, as far as the planner
 	// chooses between them. Direct is there where a device's queue reaches both.
@@ -91,12 +93,15 @@ type Span struct {
 	Engines  []int32   // that it held
 	Path     []Channel // of a ring: of both halves
 
-	// Ready is when its waits had been reached, Started when it had its engine, Ended
-	// when its point was reached. Queued is when it was submitted, where its queue keeps
-	// times (runtime.Options.Trace); else it is Ready.
-	Queued, Ready, Started, Ended int64
-	// Cause is the point that made it ready, the last in order of the world's events of
-	// those that it waited for; the zero Point: it was ready when it was submitted.
+	// Ready is when its waits had been reached, Handed when they had been handed over and its
+	// device had it, Started when it had its engine, Ended when its point was reached. Queued is
+	// when it was submitted, where its queue keeps times (runtime.Options.Trace); else it is Ready.
+	Queued, Ready, Handed, Started, Ended int64
+	// Thread is the engine of the host's that handed it on, from HeldFrom to HeldTo.
+	Thread           int32
+	HeldFrom, HeldTo int64
+	// Cause is the point that made it ready, of those that it waited for the one that was handed over
+	// last; of several the last in order of the world's events. The zero Point: it was ready when it was submitted.
 	Cause mem.Point
 	// Behind is the point of what had its engine until Started; the zero Point: the
 	// engine was free.

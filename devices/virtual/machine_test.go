@@ -28,6 +28,7 @@ type bench struct {
 	slots   int  // of each engine; 0 is one
 	both    bool // a device's engine for copies in does those out, too
 	all     bool // one engine does all devices' copies
+	carries *virtual.Carriage
 }
 
 const gig = 1_000_000_000
@@ -105,6 +106,8 @@ func (b *bench) Launch(m int, k *virtual.Kernel) virtual.Work {
 
 func (b *bench) Call(devices.Call) uint64 { return b.call }
 func (b *bench) HostCall() uint64         { return b.call }
+
+func (b *bench) Carriage() *virtual.Carriage { return b.carries }
 
 func (b *bench) Link(from, to int) mem.Link {
 	host := mem.DirectLink(time.Duration(b.latency), b.rate)

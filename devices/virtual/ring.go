@@ -40,7 +40,8 @@ const (
 	hold      // of an engine
 	both
 	drain
-	leg // a chunk's, where rings go chunk by chunk
+	leg  // a chunk's, where rings go chunk by chunk
+	hand // from carrier to carrier, before it begins
 )
 
 // ring is a batch under way. Pooled.
@@ -69,8 +70,10 @@ type ring struct {
 	tracks []track // of legs; see legs.go
 	ended  []bool  // by leg
 
-	submitted, ready, started uint64
-	by, behind                mem.Point
+	submitted, ready, handed, started uint64
+	by, behind                        mem.Point
+	thread                            int32
+	threadAt, threadTo                uint64
 }
 
 // seat is a place on an engine.
@@ -89,7 +92,8 @@ type arrival struct {
 // queue is a queue of a device in virtual time.
 type queue struct {
 	*engine.Queue
-	d *Device
+	d    *Device
+	book *book // nil where nobody carries
 }
 
 var _ devices.Batcher = (*queue)(nil)
@@ -121,6 +125,9 @@ func (q *queue) SubmitBatch(b devices.Batch, to []devices.Queue, waits []mem.Wai
 		}
 		x.dsts = append(x.dsts, arrival{memory: d.d.memory, c: c})
 		points[i] = c.Point()
+	}
+	if w.carriers.Carriage != nil {
+		x.note(to, waits)
 	}
 	x.Watch(waits, (*dataRing)(x), (*orderRing)(x))
 	if !x.release(mem.Point{}) {
@@ -189,7 +196,7 @@ func (w *World) giveRing(x *ring) {
 	x.Reset()
 	x.batch, x.legs, x.dsts, x.path = nil, nil, x.dsts[:0], x.path[:0]
 	x.seats, x.held, x.begun, x.left, x.moved, x.ahead, x.err = x.seats[:0], 0, false, 0, false, false, nil
-	x.by, x.behind = mem.Point{}, mem.Point{}
+	x.by, x.behind, x.thread, x.threadAt, x.threadTo = mem.Point{}, mem.Point{}, 0, 0, 0
 	w.spareRings = append(w.spareRings, x)
 }
 
@@ -216,9 +223,23 @@ func (x *ring) release(by mem.Point) bool {
 	if !x.Drop() {
 		return false
 	}
-	x.by, x.ready = by, x.w.now
-	x.w.events.push(x.w.now, event{kind: ringReady, n: x.num})
+	x.by, x.ready, x.handed = by, x.w.now, x.w.now
+	if x.w.carriers.Carriage == nil {
+		x.w.events.push(x.w.now, event{kind: ringReady, n: x.num})
+		return true
+	}
+	t := x.task(hand, Work{}, 0)
+	t.c, t.by, t.ready = x.dsts[0].c, by, x.w.now
+	x.w.push(x.w.now, taskReady, t)
 	return true
+}
+
+// submittedBy is told that the ring's waits have been handed over.
+func (x *ring) submittedBy(t *task) {
+	x.by, x.ready, x.handed = t.by, t.ready, t.handed
+	x.thread, x.threadAt, x.threadTo = t.thread, t.threadAt, t.threadTo
+	x.w.giveTask(t)
+	x.begin()
 }
 
 // cause is why the ring must fail and may not start.
@@ -423,6 +444,7 @@ func (x *ring) arrive(i int) {
 		w.giveRing(x)
 	}
 	w.counts.Commands++
+	w.carriers.over(c.Point(), w.now)
 	c.Finish(err)
 }
 
@@ -435,7 +457,20 @@ func (x *ring) report(i int) {
 	s, a := &w.span, &x.dsts[i]
 	*s = Span{Engines: append(s.Engines[:0], x.from1.Engine, a.work.Engine), Path: x.path}
 	s.Point, s.Op, s.Ring, s.On, s.From, s.To, s.Bytes = a.c.Point(), devices.OpCopy, true, a.memory, x.from, a.memory, x.bytes
-	s.Queued, s.Ready, s.Started, s.Ended = int64(x.submitted), int64(x.ready), int64(x.started), int64(w.now)
+	s.Queued, s.Ready, s.Handed, s.Started, s.Ended = int64(x.submitted), int64(x.ready), int64(x.handed), int64(x.started), int64(w.now)
+	s.Thread, s.HeldFrom, s.HeldTo = x.thread, int64(x.threadAt), int64(x.threadTo)
 	s.Cause, s.Behind, s.Err = x.by, x.behind, x.err
 	w.opts.Observer.Span(s)
+}
+
+// note makes the records of a ring's points. What it costs the first destination's device says.
+func (x *ring) note(to []devices.Queue, waits []mem.Wait) {
+	for i, a := range x.dsts {
+		r := to[i].(*queue).book.note(a.c.Point(), waits)
+		r.memory, r.carry = a.memory, &x.w.carriers.Devices[a.memory].Classes[Ring]
+		if i == 0 {
+			r.since = x.w.charge(r.carry.Enqueue)
+			x.submitted = r.since
+		}
+	}
 }

@@ -24,10 +24,16 @@ type task struct {
 	active   bool // begun and not ended
 	early    bool // its bytes move when it starts, else when it ends
 	ready    uint64
+	by       mem.Point // its cause
+	handed   uint64
 	started  uint64
 	behind   mem.Point
 	err      error
 	next     *task // waits for the same engine
+
+	hold, submit       uint64 // of its carrier; see handing
+	thread             int32  // that has handed it on
+	threadAt, threadTo uint64
 }
 
 // engine carries out some commands at a time.
@@ -65,8 +71,8 @@ func (w *World) giveTask(t *task) {
 // accept takes a command of a device whose waits have been reached.
 func (w *World) accept(on int, c engine.Ready) {
 	t := w.takeTask()
-	t.c, t.cmd, t.on = c, c.Command(), on
-	t.ready, t.started, t.early = w.now, w.now, w.early()
+	t.c, t.cmd, t.on, t.by = c, c.Command(), on, c.By()
+	t.ready, t.handed, t.started, t.early = w.now, w.now, w.now, w.early()
 	w.push(w.now, taskReady, t)
 }
 
@@ -97,7 +103,8 @@ func (w *World) nextEvent() (uint64, bool) {
 
 // step has something happen at a time, which nextEvent gave.
 func (w *World) step(at uint64) {
-	w.now = at
+	w.now, w.stepping = at, true
+	defer func() { w.stepping = false }()
 	if next, ok := w.events.next(); !ok || next > at {
 		w.advance()
 		return
@@ -131,6 +138,12 @@ func (w *World) stepTask(k kind, t *task) {
 	switch k {
 	case taskReady:
 		w.begin(t)
+	case taskHand:
+		w.engage(t)
+	case taskHeld:
+		w.held(t)
+	case taskHanded:
+		w.submitted(t)
 	case taskSet:
 		w.flow(t)
 	case taskPart:
@@ -149,13 +162,31 @@ func (w *World) stepTask(k kind, t *task) {
 // begin starts a command, unless something that it depends on failed, or has it wait
 // for its engine.
 func (w *World) begin(t *task) {
-	if err := t.c.Cause(); err != nil {
-		t.err = err
-		w.report(t)
-		t.c.Finish(err)
-		w.giveTask(t)
+	if t.ring == nil {
+		if err := t.c.Cause(); err != nil {
+			t.err = err
+			w.report(t)
+			w.carriers.over(t.c.Point(), w.now)
+			t.c.Finish(err)
+			w.giveTask(t)
+			return
+		}
+	}
+	if w.carriers.Carriage != nil {
+		w.hand(t)
 		return
 	}
+	w.submitted(t)
+}
+
+// submitted has a command that its device has do what it does first.
+func (w *World) submitted(t *task) {
+	t.handed, t.work = w.now, Work{}
+	if t.ring != nil {
+		t.ring.submittedBy(t)
+		return
+	}
+	t.started = w.now
 	switch {
 	case t.cmd == nil || !t.c.Cut():
 		t.err = t.c.Begin()
@@ -258,6 +289,11 @@ func (w *World) engage(t *task) {
 
 // start begins with a task that has its engine.
 func (w *World) start(t *task) {
+	if t.hold > 0 {
+		t.threadAt = w.now
+		w.push(plus(w.now, t.hold), taskHeld, t)
+		return
+	}
 	t.active, t.started = true, w.now
 	switch {
 	case t.ring == nil:
@@ -345,6 +381,7 @@ func (w *World) ends(t *task) {
 	c, err := t.c, t.err
 	w.giveTask(t)
 	w.counts.Commands++
+	w.carriers.over(c.Point(), w.now)
 	c.Finish(err)
 }
 
@@ -362,12 +399,13 @@ func (w *World) report(t *task) {
 	if t.work.Engine >= 0 {
 		s.Engines = append(s.Engines, t.work.Engine)
 	}
-	s.Ready, s.Started, s.Ended = int64(t.ready), int64(t.started), int64(w.now)
+	s.Ready, s.Handed, s.Started, s.Ended = int64(t.ready), int64(t.handed), int64(t.started), int64(w.now)
+	s.Thread, s.HeldFrom, s.HeldTo = t.thread, int64(t.threadAt), int64(t.threadTo)
 	s.Queued = s.Ready
 	if q := t.c.Queued(); q > 0 {
 		s.Queued = int64(q - 1)
 	}
-	s.Cause, s.Behind, s.Err = t.c.By(), t.behind, t.err
+	s.Cause, s.Behind, s.Err = t.by, t.behind, t.err
 	w.opts.Observer.Span(s)
 }
 

@@ -26,6 +26,7 @@ const (
 type thread struct {
 	num   int
 	clock uint64
+	debt  uint64 // what it owes for what it has enqueued (carry.go)
 	state state
 	turn  chan struct{} // tells it that it has the turn; nil until it first waits for it
 	gone  bool
@@ -107,8 +108,9 @@ func (w *World) sleep(ctx context.Context, what fmt.Stringer, p mem.Point, done 
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	t, slept := w.running, w.now
-	t.clock, t.state = w.now, asleep
+	t := w.running
+	slept := t.pay(w.now)
+	t.clock, t.state = slept, asleep
 	t.ctx, t.what, t.point, t.done, t.err = ctx, what, p, done, nil
 	w.turn(t)
 	t.ctx, t.what, t.done = nil, nil, nil
@@ -121,8 +123,14 @@ func (w *World) sleep(ctx context.Context, what fmt.Stringer, p mem.Point, done 
 // yield has the running thread go on after so many nanoseconds.
 func (w *World) yield(after uint64) {
 	t := w.running
-	t.clock, t.state = plus(w.now, after), ready
+	t.clock, t.state = plus(t.pay(w.now), after), ready
 	w.turn(t)
+}
+
+// pay is when a thread that is at a time has paid what it owes.
+func (t *thread) pay(now uint64) uint64 {
+	now, t.debt = plus(now, t.debt), 0
+	return now
 }
 
 // looks is how many events pass between two looks at the contexts of those who wait.

@@ -38,7 +38,7 @@ import (
 //
 // Life of a command (tasks.go): its waits are reached (engine.Pace) -> it waits for its engine
 // -> setup -> its bytes are under way, and its least time passes -> the engine is free ->
-// latency -> its point is reached.
+// latency -> its point is reached. Before its engine come its carriers (carry.go), where the machine has any.
 //
 // A world belongs to one context. Its methods are for its host threads.
 
@@ -101,6 +101,9 @@ type World struct {
 	rings   []*ring // by number
 	keeps   content
 
+	carriers carriers
+	stepping bool // something happens by itself
+
 	spareRings []*ring
 	ahead      map[[2]int]int // rings that are staged ahead, by their ends
 	span       Span
@@ -139,6 +142,7 @@ func New(m Machine, o Options) (*World, error) {
 		w.engines = append(w.engines, copyEngine{free: slots})
 	}
 	w.rankEngines()
+	w.carriers.init(m.Carriage())
 	for i, f := range o.Fail {
 		w.struck[i] = -1
 		if f.Command != 0 {
@@ -206,7 +210,7 @@ func (w *World) rankEngines() {
 
 // Time is what the clock says, in nanoseconds since the world began: that of the host
 // thread that calls.
-func (w *World) Time() uint64 { return w.now }
+func (w *World) Time() uint64 { return plus(w.now, w.running.debt) }
 
 // Counts are the world's figures; Solver has its network's.
 func (w *World) Counts() Counts { return w.counts }

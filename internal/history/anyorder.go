@@ -70,6 +70,7 @@ func (m *anyOrder) Launch(int, *virtual.Kernel) virtual.Work                 { r
 func (m *anyOrder) Call(devices.Call) uint64                                 { return m.some() / 1000 }
 func (m *anyOrder) HostCall() uint64                                         { return m.some() }
 func (m *anyOrder) Chunk(_, _ int, size uint64) uint64                       { return size/2 + 1 }
+func (m *anyOrder) Carriage() *virtual.Carriage                              { return nil }
 func (m *anyOrder) Staging() uint64                                          { return 0 }
 func (m *anyOrder) ByWindow(_, _ int, _, _ uint64) (w virtual.Work, ok bool) { return w, false }
 

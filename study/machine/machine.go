@@ -20,6 +20,7 @@ import (
 	"sync/atomic"
 
 	"godwit/devices"
+	"godwit/devices/virtual"
 	"godwit/internal/network"
 )
 
@@ -39,6 +40,7 @@ type Machine struct {
 	// What build makes of the above.
 	channels []channel
 	engines  []engine
+	carriage *virtual.Carriage // nil where the file says nothing of carriers
 	memory   []network.Channel // by memory; -1 where its bandwidth is no limit
 	through  []network.Channel // by switch; likewise
 	edges    [][]edge          // by node: memories, then switches
@@ -53,6 +55,8 @@ type Host struct {
 	Poll      uint64 `json:"poll_ns" yaml:"poll" unit:"time"`                         // for each question whether something has ended, and each wait
 	Other     uint64 `json:"other_ns" yaml:"other" unit:"time"`                       // for each other call
 	Call      uint64 `json:"host_call_ns" yaml:"call" unit:"time"`                    // for each host call and callback
+
+	Threads threads `json:"threads,omitzero" yaml:"threads"`
 }
 
 // Device is a device.
@@ -71,6 +75,8 @@ type Device struct {
 	Out          int          `json:"copies_out" show:"out||with in"`                                                         // copies out of it at once; 0 where those in do both
 	Windows      windows      `json:"windows" yaml:"windows"`
 	Kernels      []kernel     `json:"known_kernels,omitempty"`
+	Classes      classes      `json:"classes,omitzero" yaml:"classes"`
+	HandOver     handOvers    `json:"handover,omitzero" yaml:"handover"`
 
 	kernels, in, out int32 // engines
 }
@@ -131,7 +137,7 @@ type channel struct {
 
 // engine runs commands of a device, Slots at a time.
 type engine struct {
-	Name   string // "gpu0 kernels", "gpu0 in", "gpu0 out", "gpu0 copies"
+	Name   string // "gpu0 kernels", "gpu0 in", "gpu0 out", "gpu0 copies", "host pilot"
 	Memory int    // of the device
 	Slots  int
 }
@@ -161,6 +167,9 @@ func (m *Machine) build() {
 	engine := func(name string, memory, slots int) int32 {
 		m.engines = append(m.engines, engine{name, memory, slots})
 		return int32(len(m.engines) - 1)
+	}
+	if m.carries() {
+		m.carry(engine("host dispatcher", 0, max(m.Host.Threads.Dispatcher, 1)), engine("host pilot", 0, max(m.Host.Threads.Pilot, 1)))
 	}
 	nodes := map[string]int{"host": 0}
 	m.memory = []network.Channel{channel("host memory", m.Host.Bandwidth)}

@@ -5,7 +5,7 @@
 // wait of the host's. The critical path is read off that backwards (Yang and Miller,
 // Critical Path Analysis for the Execution of Parallel and Distributed Programs, 1988):
 // the host was last woken by some command; that began when its engine was free, or the
-// last of its waits was reached, or the host enqueued it; and so on to the start. So the
+// last of its waits was handed over, or the host enqueued it; and so on to the start. So the
 // parts tile the time from 0 to the end: none overlaps, none is missing.
 //
 // A Recorder is for one world, and read when that stands still.
@@ -87,18 +87,19 @@ type Why uint8
 
 // Start is the beginning; Enqueued, the host had enqueued it only then; Waited, the span
 // before it on the path is the last of what it waited for; Engine, that had its engine;
-// Woken, the host waited for it.
+// Woken, the host waited for it; Handed, the host handed it to its device.
 const (
 	Start Why = iota
 	Enqueued
 	Waited
 	Engine
 	Woken
+	Handed
 )
 
 // String is a phrase: "after the start", "behind it on its engine".
 func (w Why) String() string {
-	return [...]string{"the start", "the host", "what it waited for", "its engine", "the end it waited for"}[w]
+	return [...]string{"the start", "the host", "what it waited for", "its engine", "the end it waited for", "its hand-over"}[w]
 }
 
 // Part is a stretch of the critical path.
@@ -156,12 +157,15 @@ func (r *Recorder) back(path *[]Part, s *Span, at int64, t *int64) {
 				*path = append(*path, part)
 			}
 		}
-		if b := r.Of(s.Behind); b != nil && b.Started < s.Started && s.Started > s.Ready {
+		if b := r.Of(s.Behind); b != nil && b.Started < s.Started && s.Started > s.Handed {
 			add(Engine)
 			s, at = b, s.Started
 			continue
 		}
-		part.From = min(s.Ready, at)
+		if part.From = min(s.Handed, at); s.Handed > s.Ready {
+			add(Handed)
+			part = Part{From: min(s.Ready, at), To: part.From}
+		}
 		c := r.Of(s.Cause)
 		if c != nil && c.Ended == s.Ready && (c.Started < s.Ready || c.Index < s.Index) { // or it took no time
 			add(Waited)
@@ -181,40 +185,43 @@ type busyTime struct {
 }
 
 // EngineUse is how busy each of n engines was. A span has its engine until it ended, its
-// latency included.
+// latency included, and a host's thread while it hands it on.
 func (r *Recorder) EngineUse(n int) []busyTime {
-	return r.busy(n, func(s *Span, on func(int)) {
+	return r.busy(n, func(s *Span, on func(i int, from, to int64)) {
 		for i, e := range s.Engines {
 			if e >= 0 && !slices.Contains(s.Engines[:i], e) {
-				on(int(e))
+				on(int(e), s.Started, s.Ended)
 			}
+		}
+		if s.HeldTo > s.HeldFrom {
+			on(int(s.Thread), s.HeldFrom, s.HeldTo)
 		}
 	})
 }
 
 // MemoryUse is how busy the device of each of n memories was.
 func (r *Recorder) MemoryUse(n int) []busyTime {
-	return r.busy(n, func(s *Span, on func(int)) {
-		on(s.On)
+	return r.busy(n, func(s *Span, on func(i int, from, to int64)) {
+		on(s.On, s.Started, s.Ended)
 		if s.Ring && s.From != s.On {
-			on(s.From)
+			on(s.From, s.Started, s.Ended)
 		}
 	})
 }
 
 // busy unites the times of spans that have to do with each of n things.
-func (r *Recorder) busy(n int, each func(s *Span, on func(int))) []busyTime {
+func (r *Recorder) busy(n int, each func(s *Span, on func(i int, from, to int64))) []busyTime {
 	out := make([]busyTime, n)
 	times := make([][][2]int64, n)
 	for i := range r.spans {
 		s := &r.spans[i]
-		each(s, func(k int) {
+		each(s, func(k int, from, to int64) {
 			if k >= n {
 				return
 			}
 			out[k].Spans++
-			if s.Ended > s.Started {
-				times[k] = append(times[k], [2]int64{s.Started, s.Ended})
+			if to > from {
+				times[k] = append(times[k], [2]int64{from, to})
 			}
 		})
 	}

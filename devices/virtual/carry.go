@@ -1,0 +1,401 @@
+package virtual
+
+import (
+	"godwit/devices"
+	"godwit/devices/engine"
+	"godwit/mem"
+)
+
+// Who carries a command.
+//
+// What a small command costs is mostly who hands it to whom. A carrier is who gives a command to its device, and is the
+// first to know of its end. A command begins at the greatest, over all that it waits for, of end + hand-over, and no sooner
+// than its host thread has enqueued it. What that takes the thread it owes (World.charge), since nobody yields under the
+// planner lock: it pays when it next enters a call or waits, and what it submits meanwhile is enqueued at its clock and debt.
+//
+// Life of a command, between its waits and its engine: its waits are reached -> they have been handed over (delay) -> it has
+// had its carrier's thread (hold) -> its device has it (submit) -> it waits for its engine.
+//
+// A command has a record from its submission on. That of one which has ended is kept for as long as a hand-over can take,
+// so ends that were known at a submission count, too. A machine that says nothing of carriers has no records.
+
+// Carrier is who carries a command.
+type Carrier uint8
+
+// Library is the device's own queues: no host thread takes part. Program is the host thread that calls; Dispatcher a thread
+// of the context's, which gives the library what that cannot wait for itself; Pilot one that submits copies between devices.
+const (
+	Library Carrier = iota
+	Program
+	Dispatcher
+	Pilot
+	Carriers // how many there are
+)
+
+// Class is a kind of command, as far as carriers tell them apart.
+type Class uint8
+
+// Copies are inside a memory, up from the host's, down to it, between peers, or in a ring.
+const (
+	Launch Class = iota
+	Fill
+	Inside
+	Up
+	Down
+	Peer
+	Ring
+	Classes // how many there are; what is of none, as a marker, costs no carrier anything
+)
+
+// Carry is what a command of a class costs who carries it, in nanoseconds.
+type Carry struct {
+	By      Carrier
+	Enqueue uint64 // of the host thread that enqueues it
+	Hold    uint64 // of the carrier's thread
+	Submit  uint64 // until the device has it; holds nobody
+}
+
+// HandOver is what passes between an end and the submission of what waited for it, in nanoseconds.
+type HandOver struct {
+	Hold  uint64 // of the thread of who takes over; of the dispatcher's where that is the library
+	Delay uint64 // holds nobody
+}
+
+// Carriage is what a machine says of carriers.
+type Carriage struct {
+	Threads [Carriers]int32 // engines; -1 is none
+	Devices []Carrying      // by memory; the host's says nothing
+}
+
+// Carrying is what commands of one device cost their carriers.
+type Carrying struct {
+	Classes  [Classes]Carry
+	HandOver [Carriers][Carriers]HandOver // from, to; of Library to Library those from another device
+	Queue    uint64                       // delay within the device's own queues
+}
+
+// window is how long after an end something may be held up by it.
+func (c *Carriage) window() (longest uint64) {
+	for i := range c.Devices {
+		d, over, own := &c.Devices[i], uint64(0), uint64(0)
+		for _, from := range d.HandOver {
+			for _, h := range from {
+				over = max(over, plus(h.Hold, h.Delay))
+			}
+		}
+		for _, k := range d.Classes {
+			own = max(own, plus(k.Hold, k.Submit))
+		}
+		longest = max(longest, plus(over, own), d.Queue)
+	}
+	return longest
+}
+
+// carried is a command as its carriers see it. Pooled.
+type carried struct {
+	book   *book
+	seq    uint64 // of its point
+	memory int    // whose device says what it costs
+	carry  *Carry
+	since  uint64      // when its host thread had enqueued it
+	waits  []mem.Point // what may hold it up, but for user events
+	over   bool        // it has ended, at
+	ended  uint64
+	next   *carried // of the same chain of its book; spare
+	later  *carried // of those that have ended, the next
+}
+
+// book has the records of a queue.
+type book struct {
+	w      *World
+	q      *engine.Queue
+	on     int
+	chains []*carried // by sequence number modulo their number, a power of two
+	n      int
+}
+
+// carriers are what a world knows of carriers.
+type carriers struct {
+	*Carriage // nil where the machine says nothing
+	window    uint64
+	books     map[*mem.Timeline]*book
+	first     *carried // of those that have ended, in the order of their ends
+	last      *carried
+	spare     *carried
+}
+
+func (k *carriers) init(c *Carriage) {
+	if k.Carriage = c; c != nil {
+		k.window, k.books = c.window(), make(map[*mem.Timeline]*book)
+	}
+}
+
+// newBook is a queue's, or nil.
+func (w *World) newBook(q *engine.Queue, on int) *book {
+	if w.carriers.Carriage == nil {
+		return nil
+	}
+	b := &book{w: w, q: q, on: on, chains: make([]*carried, 16)}
+	w.carriers.books[q.Timeline()] = b
+	return b
+}
+
+// record is that of a point; nil of a user event, and of what ended too long ago.
+func (k *carriers) record(p mem.Point) *carried {
+	b := k.books[p.Line]
+	if b == nil {
+		return nil
+	}
+	return b.find(p.Seq)
+}
+
+func (b *book) chain(seq uint64) **carried { return &b.chains[seq&uint64(len(b.chains)-1)] }
+
+func (b *book) find(seq uint64) *carried {
+	x := *b.chain(seq)
+	for x != nil && x.seq != seq {
+		x = x.next
+	}
+	return x
+}
+
+func (b *book) add(x *carried) {
+	if b.n == len(b.chains) {
+		old := b.chains
+		b.chains = make([]*carried, 2*len(old))
+		for _, x := range old {
+			for x != nil {
+				at, next := b.chain(x.seq), x.next
+				x.next, *at = *at, x
+				x = next
+			}
+		}
+	}
+	at := b.chain(x.seq)
+	x.next, *at = *at, x
+	b.n++
+}
+
+func (b *book) remove(x *carried) {
+	at := b.chain(x.seq)
+	for *at != x {
+		at = &(*at).next
+	}
+	*at = x.next
+	b.n--
+}
+
+// submit is Submit of a queue with a book.
+func (b *book) submit(cmd *devices.Command, waits []mem.Wait) (mem.Point, error) {
+	p, err := b.q.Submit(cmd, waits)
+	if err != nil {
+		return p, err
+	}
+	x, class := b.note(p, waits), Classes
+	x.memory = b.on
+	switch cmd.Op {
+	case devices.OpLaunch:
+		class = Launch
+	case devices.OpFill:
+		class = Fill
+	case devices.OpCopy, devices.OpCopyRect:
+		class, x.memory = classOf(b.w.memoryOf(&cmd.Src), b.w.memoryOf(&cmd.Dst))
+	}
+	switch {
+	case cmd.Op == devices.OpHostCall:
+		x.carry = &byProgram
+	case x.memory == 0:
+		x.carry = &byDispatcher
+	case class == Classes:
+		x.carry = &byLibrary
+	default:
+		x.carry = &b.w.carriers.Devices[x.memory].Classes[class]
+	}
+	x.since = b.w.charge(x.carry.Enqueue)
+	return p, nil
+}
+
+// classOf is the class of a copy, and the memory whose device says what it costs: as Machine.Copy has it.
+func classOf(from, to int) (Class, int) {
+	switch {
+	case from == to:
+		return Inside, to
+	case from == 0:
+		return Up, to
+	case to == 0:
+		return Down, from
+	}
+	return Peer, to
+}
+
+// What has no class, and the carrier of what is on the host.
+var byLibrary, byProgram, byDispatcher = Carry{By: Library}, Carry{By: Program}, Carry{By: Dispatcher}
+
+// note makes the record of a point that a queue has just issued.
+func (b *book) note(p mem.Point, waits []mem.Wait) *carried {
+	k := &b.w.carriers
+	k.forget(b.w.now)
+	x := k.spare
+	if x == nil {
+		x = new(carried)
+	} else {
+		k.spare = x.next
+	}
+	*x = carried{book: b, seq: p.Seq, since: b.w.now, waits: x.waits[:0]}
+	for i := range waits {
+		if k.record(waits[i].Point) != nil {
+			x.waits = append(x.waits, waits[i].Point)
+		}
+	}
+	if before := (mem.Point{Line: p.Line, Seq: p.Seq - 1}); p.Line.InOrder() && b.find(before.Seq) != nil {
+		x.waits = append(x.waits, before)
+	}
+	b.add(x)
+	return x
+}
+
+// charge has the host thread that calls owe so many nanoseconds, and returns its clock after them. What happens by itself
+// is no host thread's.
+func (w *World) charge(n uint64) uint64 {
+	if w.stepping {
+		return w.now
+	}
+	w.running.debt = plus(w.running.debt, n)
+	return plus(w.now, w.running.debt)
+}
+
+// over notes that a point has ended.
+func (k *carriers) over(p mem.Point, now uint64) {
+	if k.Carriage == nil {
+		return
+	}
+	x := k.record(p)
+	x.over, x.ended = true, now
+	if k.first == nil {
+		k.first = x
+	} else {
+		k.last.later = x
+	}
+	k.last = x
+}
+
+// forget gives up the records of what can hold up nothing any more.
+func (k *carriers) forget(now uint64) {
+	for x := k.first; x != nil && plus(x.ended, k.window) <= now; x = k.first {
+		if k.first = x.later; k.first == nil {
+			k.last = nil
+		}
+		x.book.remove(x)
+		x.later, x.next, k.spare = nil, k.spare, x
+	}
+}
+
+// handing is how a command gets from something that it waited for to its engine.
+type handing struct {
+	from   uint64    // an end, or when it was enqueued
+	cause  mem.Point // what ended
+	delay  uint64
+	hold   uint64
+	thread int32 // that is held; -1 is none
+	submit uint64
+}
+
+func (h *handing) end() uint64 { return plus(plus(plus(h.from, h.delay), h.hold), h.submit) }
+
+// handing is that of what waited for something that was carried by by and ended at a time.
+func (k *carriers) handing(x *carried, by Carrier, memory int, p mem.Point, ended uint64) handing {
+	d := &k.Devices[x.memory]
+	h := d.HandOver[by][x.carry.By]
+	switch {
+	case by == Library && x.carry.By == Library && memory == x.memory:
+		return handing{from: ended, cause: p, delay: d.Queue, thread: -1}
+	case by == Library && x.carry.By == Library:
+		return handing{from: ended, cause: p, delay: h.Delay, thread: -1}
+	}
+	return handing{from: ended, cause: p, delay: h.Delay, hold: plus(h.Hold, x.carry.Hold), thread: k.threadOf(x.carry.By, Dispatcher), submit: x.carry.Submit}
+}
+
+// threadOf is the thread of a carrier, or that of another where it is the library.
+func (k *carriers) threadOf(by, other Carrier) int32 {
+	if by == Library {
+		by = other
+	}
+	return k.Threads[by]
+}
+
+// hand has a task, whose waits have been reached, go on when the last has been handed over.
+func (w *World) hand(t *task) {
+	k := &w.carriers
+	x := k.record(t.c.Point())
+	best := handing{from: x.since, hold: x.carry.Hold, thread: k.threadOf(x.carry.By, Library), submit: x.carry.Submit}
+	if !t.by.IsZero() {
+		by, memory := Program, 0 // a user event
+		if y := k.record(t.by); y != nil {
+			by, memory = y.carry.By, y.memory
+		}
+		if h := k.handing(x, by, memory, t.by, t.ready); h.end() >= best.end() {
+			best = h
+		}
+	}
+	for _, p := range x.waits {
+		if y := k.record(p); y != nil {
+			if h := k.handing(x, y.carry.By, y.memory, p, y.ended); h.end() > best.end() {
+				best = h
+			}
+		}
+	}
+	t.ready, t.by, t.submit, t.work.Engine = best.from, best.cause, best.submit, best.thread
+	at := plus(best.from, best.delay)
+	held := plus(at, best.hold)
+	if best.thread < 0 || held <= max(at, w.now) {
+		w.later(plus(held, best.submit), taskHanded, t)
+		return
+	}
+	t.hold = held - max(at, w.now)
+	w.later(at, taskHand, t)
+}
+
+// later has a task go on at a time, which may have passed.
+func (w *World) later(at uint64, kind kind, t *task) {
+	if at > w.now {
+		w.push(at, kind, t)
+		return
+	}
+	w.stepTask(kind, t)
+}
+
+// held gives up the thread that has handed a task on.
+func (w *World) held(t *task) {
+	t.threadTo = w.now
+	w.vacate(t.work.Engine, t.c.Point())
+	t.behind, t.thread, t.hold = mem.Point{}, t.work.Engine, 0
+	w.later(plus(w.now, t.submit), taskHanded, t)
+}
+
+// hostQueue is a queue of the host's memory with a book.
+type hostQueue struct {
+	*engine.Queue
+	book *book
+}
+
+// Submit implements devices.Queue.
+func (q *hostQueue) Submit(cmd *devices.Command, waits []mem.Wait) (mem.Point, error) {
+	return q.book.submit(cmd, waits)
+}
+
+// Submit implements devices.Queue.
+func (q *queue) Submit(cmd *devices.Command, waits []mem.Wait) (mem.Point, error) {
+	if q.book == nil {
+		return q.Queue.Submit(cmd, waits)
+	}
+	return q.book.submit(cmd, waits)
+}
+
+// Close implements devices.Queue.
+func (q *queue) Close() error {
+	err := q.Queue.Close()
+	if err == nil && q.book != nil {
+		delete(q.book.w.carriers.books, q.Timeline())
+	}
+	return err
+}

@@ -1,0 +1,338 @@
+package virtual_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"godwit/devices"
+	"godwit/devices/virtual"
+	"godwit/mem"
+)
+
+// idle is a machine on which a copy and a fill take a nanosecond a byte, whatever else is under way.
+type idle struct {
+	bench
+	threads int
+}
+
+func (m *idle) Engines() []int                          { return []int{m.threads, m.threads} }
+func (m *idle) Copy(_, _ int, size uint64) virtual.Work { return virtual.Work{Engine: -1, Least: size} }
+func (m *idle) Fill(_ int, size uint64) virtual.Work    { return virtual.Work{Engine: -1, Least: size} }
+
+// drivers are the devices of a machine, without a runtime: queues in order and out of order, from device 1 on, and the host's.
+type drivers struct {
+	*testing.T
+	w       *virtual.World
+	devs    []devices.Device // by memory
+	inOrder []devices.Queue
+	any     []devices.Queue
+	blocks  []mem.Block
+	spans   map[mem.Point]virtual.Span
+	host    []byte
+}
+
+const most = 1 << 16
+
+func (d *drivers) Span(s *virtual.Span)              { d.spans[s.Point] = *s }
+func (d *drivers) Woke(int, int64, int64, mem.Point) {}
+
+func drive(t *testing.T, m virtual.Machine, o virtual.Options) *drivers {
+	d := &drivers{T: t, spans: make(map[mem.Point]virtual.Span), host: make([]byte, most)}
+	o.Observer = d
+	var err error
+	d.w, err = virtual.New(m, o)
+	require.NoError(t, err)
+	d.devs = append([]devices.Device{d.w.Host()}, d.w.Devices()...)
+	for i, dev := range d.devs {
+		block := make([]mem.Block, 1)
+		got, err := dev.Memory().AllocAll([]mem.Request{{Size: most}}, block, nil)
+		require.NoError(t, err)
+		require.Equal(t, mem.Ready, got)
+		d.blocks = append(d.blocks, block[0])
+		for _, list := range []*[]devices.Queue{&d.inOrder, &d.any} {
+			q, err := dev.NewQueue(devices.QueueOptions{Name: fmt.Sprint("q", i), OutOfOrder: list == &d.any})
+			require.NoError(t, err)
+			*list = append(*list, q)
+			t.Cleanup(func() { require.NoError(t, q.Close()) })
+		}
+	}
+	return d
+}
+
+func (d *drivers) submit(q devices.Queue, c *devices.Command, after ...mem.Point) mem.Point {
+	d.Helper()
+	var waits []mem.Wait
+	for _, p := range after {
+		waits = append(waits, mem.Wait{Point: p})
+	}
+	p, err := q.Submit(c, waits)
+	require.NoError(d, err)
+	return p
+}
+
+func (d *drivers) fill(on int, q devices.Queue, size uint64, after ...mem.Point) mem.Point {
+	d.Helper()
+	return d.submit(q, &devices.Command{Op: devices.OpFill, Dst: devices.Loc{Device: d.devs[on], Block: d.blocks[on]}, Size: size, Pattern: []byte{1}}, after...)
+}
+
+// copy is a copy that a queue does from memory to memory; the host's is the program's own.
+func (d *drivers) copy(q devices.Queue, from, to int, size uint64, after ...mem.Point) mem.Point {
+	d.Helper()
+	at := func(m int) devices.Loc {
+		if m == 0 {
+			return devices.Loc{Bytes: d.host}
+		}
+		return devices.Loc{Device: d.devs[m], Block: d.blocks[m]}
+	}
+	src, dst := at(from), at(to)
+	if from == to {
+		dst.Off = most / 2
+	}
+	return d.submit(q, &devices.Command{Op: devices.OpCopy, Src: src, Dst: dst, Size: size, Tag: 1}, after...)
+}
+
+func (d *drivers) wait(points ...mem.Point) {
+	d.Helper()
+	for _, p := range points {
+		require.NoError(d, p.Wait(bg))
+	}
+}
+
+// began are when commands began, on the world's clock.
+func (d *drivers) began(points ...mem.Point) (out []int64) {
+	d.wait(points...)
+	for _, p := range points {
+		out = append(out, d.spans[p].Started)
+	}
+	return out
+}
+
+func sorted(times []int64) []int64 {
+	slices.Sort(times)
+	return times
+}
+
+// carriage has so many devices that all cost their carriers the same.
+func carriage(n int, c virtual.Carrying) *virtual.Carriage {
+	out := &virtual.Carriage{Threads: [...]int32{-1, -1, 0, 1}, Devices: make([]virtual.Carrying, n+1)}
+	for i := range n {
+		out.Devices[i+1] = c
+	}
+	return out
+}
+
+// TestWhatCarriersCost has each mechanism by itself, with times computed by hand.
+func TestWhatCarriersCost(t *testing.T) {
+	const us = 1000
+	type classes = [virtual.Classes]virtual.Carry
+	type overs = [virtual.Carriers][virtual.Carriers]virtual.HandOver
+	for _, c := range []struct {
+		name  string
+		costs virtual.Carrying
+		run   func(d *drivers) []int64
+		want  []int64
+	}{
+		{"launches owe their enqueues, one after the other", virtual.Carrying{Classes: classes{virtual.Fill: {Enqueue: 100, Submit: 50}}}, func(d *drivers) []int64 {
+			q := d.inOrder[1]
+			points := []mem.Point{d.fill(1, q, 10), d.fill(1, q, 10), d.fill(1, q, 10)}
+			owed := int64(d.w.Time())
+			return append(d.began(points...), owed)
+		}, []int64{150, 250, 350, 300}},
+		{"a submission is hidden behind what is before it", virtual.Carrying{Classes: classes{virtual.Fill: {Enqueue: 10, Submit: 50}}}, func(d *drivers) []int64 {
+			q := d.inOrder[1]
+			return d.began(d.fill(1, q, us), d.fill(1, q, us), d.fill(1, q, us))
+		}, []int64{60, 60 + us, 60 + 2*us}},
+		{"a debt is paid once, in the next call", virtual.Carrying{Classes: classes{virtual.Fill: {Enqueue: 100}}}, func(d *drivers) []int64 {
+			p := d.fill(1, d.any[1], 10)
+			d.w.Enter(devices.Other)
+			first := int64(d.w.Time())
+			d.w.Enter(devices.Other)
+			return append(d.began(p, d.fill(1, d.any[1], 10)), first)
+		}, []int64{100, 200, 100}},
+		{"a queue's own delay", virtual.Carrying{Queue: 7}, func(d *drivers) []int64 {
+			q := d.inOrder[1]
+			p := d.fill(1, q, us)
+			return d.began(p, d.fill(1, q, us), d.fill(1, d.any[1], us, p))
+		}, []int64{0, us + 7, us + 7}},
+		{"from one device's library to another's", virtual.Carrying{Queue: 7, HandOver: overs{virtual.Library: {virtual.Library: {Delay: 30}}}}, func(d *drivers) []int64 {
+			return d.began(d.fill(2, d.any[2], 10, d.fill(1, d.any[1], us)))
+		}, []int64{us + 30}},
+		{
+			"n hops behind one kernel", virtual.Carrying{
+				Classes:  classes{virtual.Peer: {By: virtual.Pilot, Hold: 20, Submit: 5}},
+				HandOver: overs{virtual.Library: {virtual.Pilot: {Hold: 10, Delay: 100}}},
+			}, func(d *drivers) []int64 {
+				k := d.fill(1, d.any[1], us)
+				return sorted(d.began(d.copy(d.any[2], 1, 2, 50, k), d.copy(d.any[2], 1, 2, 50, k), d.copy(d.any[2], 1, 2, 50, k)))
+			}, []int64{us + 100 + 30 + 5, us + 100 + 60 + 5, us + 100 + 90 + 5},
+		},
+		{"hops that wait for nothing share the pilot", virtual.Carrying{Classes: classes{virtual.Peer: {By: virtual.Pilot, Enqueue: 1, Hold: 20, Submit: 5}}}, func(d *drivers) []int64 {
+			return d.began(d.copy(d.any[2], 1, 2, 50), d.copy(d.any[2], 1, 2, 50))
+		}, []int64{1 + 20 + 5, 1 + 40 + 5}},
+		{
+			"the cause is what is handed over last, not what ends last", virtual.Carrying{
+				Classes:  classes{virtual.Peer: {By: virtual.Pilot}},
+				HandOver: overs{virtual.Pilot: {virtual.Library: {Delay: 400}}},
+			}, func(d *drivers) []int64 {
+				hop, kernel := d.copy(d.any[2], 1, 2, 800), d.fill(1, d.any[1], us)
+				p := d.fill(2, d.any[2], 10, hop, kernel)
+				out := d.began(p)
+				require.Equal(d, hop, d.spans[p].Cause)
+				return append(out, d.spans[p].Ready, d.spans[p].Handed)
+			}, []int64{1200, 800, 1200},
+		},
+		{"an end that was known counts while its hand-over is under way", virtual.Carrying{HandOver: overs{virtual.Library: {virtual.Library: {Delay: 400}}}}, func(d *drivers) []int64 {
+			p := d.fill(1, d.any[1], us)
+			d.wait(p)
+			require.NoError(d, d.w.Pause(bg, 100))
+			early := d.fill(2, d.any[2], 10, p)
+			require.NoError(d, d.w.Pause(bg, 300))
+			return d.began(early, d.fill(2, d.any[2], 10, p))
+		}, []int64{1400, 1400}},
+		{"the dispatcher enqueues what the library is handed", virtual.Carrying{
+			Classes:  classes{virtual.Fill: {Submit: 3}, virtual.Peer: {By: virtual.Pilot}},
+			HandOver: overs{virtual.Pilot: {virtual.Library: {Hold: 40, Delay: 100}}},
+		}, func(d *drivers) []int64 {
+			hop := d.copy(d.any[2], 1, 2, us)
+			p, o := d.fill(2, d.any[2], 10, hop), d.fill(2, d.any[2], 10, hop)
+			out := sorted(d.began(p, o))
+			if d.spans[p].Started > d.spans[o].Started { // drawn by the seed
+				o = p
+			}
+			return append(out, int64(d.spans[o].Thread), d.spans[o].HeldFrom, d.spans[o].HeldTo)
+		}, []int64{us + 143, us + 183, 0, us + 140, us + 180}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for seed := range uint64(3) {
+				for _, stamps := range []bool{false, true} {
+					m := &idle{bench{devices: 2, rate: gig, carries: carriage(2, c.costs)}, 1}
+					require.Equal(t, c.want, c.run(drive(t, m, virtual.Options{Seed: seed, Stamps: stamps})))
+				}
+			}
+		})
+	}
+}
+
+// TestACommandBeginsWhenTheLastOfItsWaitsHasBeenHandedOver holds random commands on machines of which nothing is short
+// against the rule: the greatest of end + hand-over over all waits, and of its own enqueue.
+func TestACommandBeginsWhenTheLastOfItsWaitsHasBeenHandedOver(t *testing.T) {
+	for seed := range uint64(40) {
+		r := rand.New(rand.NewPCG(seed, 9))
+		some := func() uint64 { return r.Uint64N(300) * r.Uint64N(2) }
+		cs := carriage(3, virtual.Carrying{})
+		for i := range cs.Devices {
+			d := &cs.Devices[i]
+			if i == 0 {
+				continue
+			}
+			d.Queue = some()
+			for from := range d.HandOver {
+				for to := range d.HandOver[from] {
+					d.HandOver[from][to] = virtual.HandOver{Hold: some(), Delay: some()}
+				}
+			}
+			for k := range d.Classes {
+				d.Classes[k] = virtual.Carry{By: virtual.Carrier(r.IntN(int(virtual.Carriers))), Enqueue: some() / 10, Submit: some()}
+				if d.Classes[k].By >= virtual.Dispatcher {
+					d.Classes[k].Hold = some()
+				}
+				if cs.Threads[d.Classes[k].By] < 0 {
+					d.Classes[k].Hold = 0
+				}
+			}
+		}
+		d := drive(t, &idle{bench{devices: 3, rate: gig, call: 5, carries: cs}, 1000}, virtual.Options{Seed: seed})
+		ref := &carryReference{cs: cs, all: make(map[mem.Point]*carryCommand)}
+		for range 300 {
+			switch r.IntN(12) {
+			case 0:
+				require.NoError(t, d.w.Pause(bg, time.Duration(r.IntN(500))))
+			case 1:
+				d.w.Enter(devices.Enqueue)
+			}
+			var after []mem.Point
+			for range r.IntN(4) {
+				if n := len(ref.order); n > 0 {
+					after = append(after, ref.order[max(n-1-r.IntN(12), 0)])
+				}
+			}
+			on, from, to, size := 1+r.IntN(3), 1+r.IntN(3), 1+r.IntN(3), 1+r.Uint64N(400)
+			x := &carryCommand{memory: on, after: after}
+			var p mem.Point
+			switch r.IntN(5) {
+			case 0:
+				x.class, p = virtual.Fill, d.fill(on, d.any[on], size, after...)
+			case 1:
+				x.class, p = virtual.Up, d.copy(d.any[on], 0, on, size, after...)
+			case 2:
+				x.class, p = virtual.Down, d.copy(d.any[on], on, 0, size, after...)
+			case 3:
+				x.class, x.memory = virtual.Peer, to
+				if from == to {
+					x.class = virtual.Inside
+				}
+				p = d.copy(d.any[to], from, to, size, after...)
+			case 4:
+				x.class, p = virtual.Classes, d.submit(d.any[on], &devices.Command{Op: devices.OpMarker}, after...)
+				size = 0
+			}
+			x.size, x.since = size, d.w.Time()
+			ref.all[p] = x
+			ref.order = append(ref.order, p)
+		}
+		d.wait(ref.order...)
+		for i, p := range ref.order {
+			want := ref.ends(p)
+			require.EqualValues(t, want, d.spans[p].Ended, "seed %d, command %d: %+v", seed, i, *ref.all[p])
+		}
+	}
+}
+
+type carryCommand struct {
+	class  virtual.Class
+	memory int
+	after  []mem.Point
+	size   uint64
+	since  uint64
+	end    uint64
+}
+
+type carryReference struct {
+	cs    *virtual.Carriage
+	all   map[mem.Point]*carryCommand
+	order []mem.Point
+}
+
+func (r *carryReference) costs(x *carryCommand) (c virtual.Carry) {
+	if x.class < virtual.Classes {
+		c = r.cs.Devices[x.memory].Classes[x.class]
+	}
+	return c
+}
+
+// ends is when a command ends. Those it waits for came before it, so they have been asked.
+func (r *carryReference) ends(p mem.Point) uint64 {
+	x := r.all[p]
+	c := r.costs(x)
+	begin := x.since + c.Hold + c.Submit
+	for _, a := range x.after {
+		y := r.all[a]
+		by, at := r.costs(y).By, y.end
+		switch h := r.cs.Devices[x.memory].HandOver[by][c.By]; {
+		case by != virtual.Library || c.By != virtual.Library:
+			at += h.Delay + h.Hold + c.Hold + c.Submit
+		case x.memory == y.memory:
+			at += r.cs.Devices[x.memory].Queue
+		default:
+			at += h.Delay
+		}
+		begin = max(begin, at)
+	}
+	x.end = begin + x.size
+	return x.end
+}
