@@ -224,6 +224,7 @@ func TestCommandsAgreeWithPlainBytes(t *testing.T) {
 	})
 }
 
+// Wrong handles, and more wrong values, are in tests/icd: testdata/errors.c.
 func TestMistakesWithBuffersAreErrors(t *testing.T) {
 	l := newLab(t)
 	q, ctx := l.queues[0], l.ctx
@@ -232,7 +233,7 @@ func TestMistakesWithBuffersAreErrors(t *testing.T) {
 	create := func(flags, size uint64, host unsafe.Pointer) int32 {
 		return refused(gwCreateBuffer(ctx, flags, size, host))
 	}
-	m, other := l.ints(make([]int32, 1024)...), l.make(gwCreateBuffer(l.other, 0, 64, nil))
+	m := l.ints(make([]int32, 1024)...)
 	secret := l.make(gwCreateBuffer(ctx, 1<<9, 64, nil))
 	sub := func(parent uintptr, origin, size, flags uint64) int32 {
 		region := [2]uint64{origin, size}
@@ -253,35 +254,18 @@ func TestMistakesWithBuffersAreErrors(t *testing.T) {
 		return gwEnqueueReadBufferRect(q, m, 1, at(&[3]uint64{}), at(&[3]uint64{}), at(&region), row, 0, 0, 0, p, 0, nil, nil)
 	}
 	for name, c := range map[string][2]int32{
-		"no size":                 {create(0, 0, nil), clInvalidBufferSize},
-		"more than any device":    {create(0, 1<<50, nil), clInvalidBufferSize},
-		"two accesses":            {create(1|4, 64, nil), clInvalidValue},
 		"unknown flag":            {create(1<<6, 64, nil), clInvalidValue},
 		"use and copy":            {create(1<<3|1<<5, 64, p), clInvalidValue},
-		"host pointer not wanted": {create(0, 64, p), clInvalidHostPtr},
-		"host pointer missing":    {create(1<<5, 64, nil), clInvalidHostPtr},
 		"properties":              {refused(gwCreateBufferWithProperties(ctx, at(&[]uint64{5, 0}[0]), 0, 64, nil)), clInvalidProperty},
 		"sub of a sub":            {sub(part, 0, 16, 0), clInvalidMemObject},
-		"sub of nothing":          {sub(m, 0, 0, 0), clInvalidBufferSize},
-		"sub past the end":        {sub(m, 4096-64, 128, 0), clInvalidValue},
 		"sub misaligned":          {sub(m, 4, 64, 0), -13},
 		"sub with a host pointer": {sub(m, 0, 64, 1<<3), clInvalidValue},
-		"read past the end":       {read(q, m, 4095, 2, p), clInvalidValue},
-		"read to null":            {read(q, m, 0, 4, nil), clInvalidValue},
-		"read of another context": {read(q, other, 0, 4, p), clInvalidContext},
 		"read of a secret":        {read(q, secret, 0, 4, p), clInvalidOperation},
 		"read of nothing":         {read(q, m, 4096, 0, p), clSuccess},
-		"no list, but a length":   {gwEnqueueReadBuffer(q, m, 1, 0, 4, p, 1, nil, nil), clInvalidEventWaitList},
-		"a list of no length":     {gwEnqueueReadBuffer(q, m, 1, 0, 4, p, 0, p, nil), clInvalidEventWaitList},
-		"copy onto itself":        {gwEnqueueCopyBuffer(q, m, m, 0, 3, 8, 0, nil, nil), clMemCopyOverlap},
-		"copy to another context": {gwEnqueueCopyBuffer(q, m, other, 0, 0, 8, 0, nil, nil), clInvalidContext},
-		"fill with 3 bytes":       {fill(3, 0, 12), clInvalidValue},
-		"fill at an odd place":    {fill(4, 2, 12), clInvalidValue},
 		"fill of odd size":        {fill(4, 0, 10), clInvalidValue},
 		"map of nothing":          {mapIt(m, 1, 0, 0), clInvalidValue},
 		"map with bad flags":      {mapIt(m, 8, 0, 4), clInvalidValue},
 		"map of a secret":         {mapIt(secret, 1, 0, 4), clInvalidOperation},
-		"unmap of no map":         {gwEnqueueUnmapMemObject(q, m, uintptr(p), 0, nil, nil), clInvalidValue},
 		"rect without a side":     {rect([3]uint64{4, 0, 1}, 0), clInvalidValue},
 		"rect with short rows":    {rect([3]uint64{8, 2, 1}, 4), clInvalidValue},
 		"rect past the end":       {rect([3]uint64{8, 2, 1}, 4096), clInvalidValue},

@@ -187,9 +187,7 @@ func TestPlatformsListTheirDevices(t *testing.T) {
 	ids := make([]uintptr, len(l.devs))
 	for name, c := range map[string][2]int32{
 		"all":             {gwGetDeviceIDs(p, typeAll, uint32(len(ids)), at(&ids[0]), at(&n)), clSuccess},
-		"no room":         {gwGetDeviceIDs(p, typeAll, 0, at(&ids[0]), nil), clInvalidValue},
 		"nowhere":         {gwGetDeviceIDs(p, typeAll, 0, nil, nil), clInvalidValue},
-		"of no type":      {gwGetDeviceIDs(p, 0, 0, nil, at(&n)), clInvalidDeviceType},
 		"accelerators":    {gwGetDeviceIDs(p, typeAccelerator, 0, nil, at(&n)), clDeviceNotFound},
 		"platforms, none": {gwGetPlatformIDs(0, nil, nil), clInvalidValue},
 	} {

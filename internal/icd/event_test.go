@@ -111,24 +111,13 @@ func TestMistakesWithEventsAreErrors(t *testing.T) {
 	marker := l.event(func(out unsafe.Pointer) int32 { return gwEnqueueMarkerWithWaitList(q, 0, nil, out) })
 	set := l.make(gwCreateUserEvent(l.ctx))
 	require.Zero(t, gwSetUserEventStatus(set, 0))
-	foreign := l.make(gwCreateUserEvent(l.other))
-	two := [2]uintptr{marker, foreign}
-	var none uintptr
 	for name, c := range map[string][2]int32{
-		"status of a command":      {gwSetUserEventStatus(marker, 0), clInvalidEvent},
-		"status that is positive":  {gwSetUserEventStatus(foreign, 1), clInvalidValue},
-		"status twice":             {gwSetUserEventStatus(set, 0), clInvalidOperation},
-		"waiting for nothing":      {gwWaitForEvents(0, at(&two[0])), clInvalidValue},
-		"waiting for a null":       {gwWaitForEvents(1, at(&none)), clInvalidEvent},
-		"waiting for two contexts": {gwWaitForEvents(2, at(&two[0])), clInvalidContext},
-		"another's wait list":      {gwEnqueueMarkerWithWaitList(q, 1, at(&foreign), nil), clInvalidContext},
-		"no callback":              {gwSetEventCallback(marker, 0, nil, nil), clInvalidValue},
-		"callback of what":         {gwSetEventCallback(marker, 3, at(&two), nil), clInvalidValue},
-		"marker without event":     {gwEnqueueMarker(q, nil), clInvalidValue},
-		"wait for no events":       {gwEnqueueWaitForEvents(q, 0, nil), clInvalidValue},
-		"user event nowhere":       {refused(gwCreateUserEvent(0)), clInvalidContext},
+		"status of a command":  {gwSetUserEventStatus(marker, 0), clInvalidEvent},
+		"status twice":         {gwSetUserEventStatus(set, 0), clInvalidOperation},
+		"callback of what":     {gwSetEventCallback(marker, 3, at(new(int)), nil), clInvalidValue},
+		"marker without event": {gwEnqueueMarker(q, nil), clInvalidValue},
+		"wait for no events":   {gwEnqueueWaitForEvents(q, 0, nil), clInvalidValue},
 	} {
 		require.Equal(t, c[1], c[0], name)
 	}
-	require.Zero(t, gwSetUserEventStatus(foreign, 0))
 }
