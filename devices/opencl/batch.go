@@ -108,7 +108,7 @@ func (q *Queue) SubmitBatch(b devices.Batch, to []devices.Queue, waits []mem.Wai
 	q.inside++
 	defer q.submittedLocked()
 	x := h.takeBatchLocked(b, q, to, waits)
-	_, err := h.submitUnlocks(x.ends[0], &noCommand)
+	_, err := h.submitUnlocks(x.ends[0])
 	for i, o := range to {
 		if err == nil {
 			points[i] = x.ends[i].point
@@ -117,8 +117,6 @@ func (q *Queue) SubmitBatch(b devices.Batch, to []devices.Queue, waits []mem.Wai
 	}
 	return err
 }
-
-var noCommand devices.Command // a batch's
 
 // Chunk implements devices.Batcher: the mover measures.
 func (q *Queue) Chunk(devices.Queue, uint64) uint64 { return 0 }

@@ -3,7 +3,6 @@
 package opencl
 
 import (
-	"godwit/devices"
 	"godwit/devices/opencl/internal/ocl"
 	"godwit/internal/storage"
 	"godwit/mem"
@@ -41,8 +40,8 @@ import (
 const takenAtOnce = 16 << 10
 
 // mayBeDeferred reports whether r, which nothing holds, may be deferred to its waiter.
-func (r *record) mayBeDeferred(cmd *devices.Command) bool {
-	if !cmd.Awaited || r.cmd.Op == ocl.Copy || r.runner != nil {
+func (r *record) mayBeDeferred() bool {
+	if !r.awaited || r.cmd.Op == ocl.Copy || r.runner != nil {
 		return false
 	}
 	switch {

@@ -42,7 +42,7 @@ func (r *record) lane(most uint64) lane {
 
 // submitUnlocks is the rest of Submit for r, of which waits may hold it. It ends no point that
 // anybody waits for.
-func (h *host) submitUnlocks(r *record, cmd *devices.Command) (mem.Point, error) {
+func (h *host) submitUnlocks(r *record) (mem.Point, error) {
 	if h.quirks.slowEvents {
 		h.fenceWaitsUnlocks(r)
 	}
@@ -55,7 +55,7 @@ func (h *host) submitUnlocks(r *record, cmd *devices.Command) (mem.Point, error)
 		h.readyLocked(r)
 		return r.point, nil
 	}
-	r.deferred = r.mayBeDeferred(cmd)
+	r.deferred = r.mayBeDeferred()
 	switch r.lane(directAtOnce) {
 	case inPlace:
 		return h.copyNowUnlocks(r), nil
@@ -65,7 +65,7 @@ func (h *host) submitUnlocks(r *record, cmd *devices.Command) (mem.Point, error)
 		r.elsewhere()
 		return r.point, nil
 	}
-	if cmd.Unobserved && h.quirks.slowEvents && r.mayBeUnobserved() {
+	if r.forgotten && h.quirks.slowEvents && r.mayBeUnobserved() {
 		return h.launchUnobservedUnlocks(r)
 	}
 	if err := h.enqueueUnlocks(r); err != nil {

@@ -96,13 +96,13 @@ func (q *Queue) Submit(cmd *devices.Command, waits []mem.Wait) (mem.Point, error
 		h.refuseLocked(r)
 		return mem.Point{}, err
 	}
-	r.forgotten = cmd.Unobserved
+	r.forgotten, r.awaited = cmd.Unobserved, cmd.Awaited
 	r.waits = append(r.waits, waits...)
 	if q.inOrder && !q.tail.Reached() {
 		r.waits = append(r.waits, mem.Wait{Point: q.tail, Kind: mem.Order})
 	}
 	r.strict = r.needsReached()
-	return h.submitUnlocks(r, cmd)
+	return h.submitUnlocks(r)
 }
 
 // takesLocked fails where q takes no commands any more.
@@ -156,16 +156,13 @@ func (q *Queue) Wait(ctx context.Context, p mem.Point, mode devices.WaitMode) er
 		return fmt.Errorf("queue %s: point %v is not of this queue: %w", q.line.Name(), p, mem.ErrInvalidEvent)
 	}
 	block, h := mode == devices.BlockThread, q.dev.host
-	if block && !p.Reached() { // which flushes
-		h.carryOut(q, p, true)
-		if !p.Reached() && !q.finishSpan(p) {
-			h.waitNative(q, p)
-		}
+	if !p.Reached() {
+		h.carryOut(q, p, block)
+	}
+	if block && !p.Reached() && !q.finishSpan(p) { // which flushes
+		h.waitNative(q, p)
 	}
 	q.flushOnce()
-	if !block && !p.Reached() {
-		h.carryOut(q, p, false)
-	}
 	for start := time.Now(); !p.Reached() && time.Since(start) < pollFor && ctx.Err() == nil; {
 		if again, _ := h.poll(q, p, askFor); !again {
 			break

@@ -96,6 +96,7 @@ type life struct {
 	completed bool // OpenCL has ended it, or its runner
 	pinned    bool // bytes are page-locked
 	forgotten bool // nobody will ask for its times
+	awaited   bool // its submitter waits for it at once
 
 	callbackDue bool
 

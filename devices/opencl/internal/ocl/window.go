@@ -41,11 +41,7 @@ func Watches() uintptr { return uintptr(C.gw_hooks[2]) }
 // HopBegins says that the end of a copy between windows will come into the sink, or, where
 // it is told again with ends, that none will.
 func (s Sink) HopBegins(ends bool) {
-	more := C.int(1)
-	if ends {
-		more = -1
-	}
-	C.gw_hop_begins(s.c, more)
+	C.gw_hop_begins(s.c, more(!ends))
 }
 
 // Hop is the tag's name for HopEnded.
