@@ -47,3 +47,9 @@ func ExampleWaitAny() {
 	// false
 	// <nil> copies#2
 }
+
+// A copy is of one class: one page-locked end is enough, both have to be windows.
+func ExampleClassOf() {
+	fmt.Println(mem.ClassOf(mem.Plain, mem.Locked) == mem.Locked, mem.ClassOf(mem.Window, mem.Plain) == mem.Plain, mem.ClassOf(mem.Window, mem.Window) == mem.Window)
+	// Output: true true true
+}

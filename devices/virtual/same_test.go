@@ -28,6 +28,8 @@ type teller struct {
 	spans int
 }
 
+var _ virtual.Observer = (*teller)(nil)
+
 func (l *teller) Span(s *virtual.Span) {
 	l.spans++
 	if s.Queued > s.Ready || s.Ready > s.Started || s.Started > s.Ended {

@@ -70,3 +70,23 @@ func ExampleWith() {
 	// tce cpu
 	// cpu
 }
+
+// A manager asks its backends in order; a program may ask one by itself.
+func ExampleBackend() {
+	ctx := context.Background()
+	fmt.Println(backend.CL().Name())
+	for _, b := range []backend.Backend{backend.CPU(), backend.Simulated("tce")} {
+		found, err := b.Candidates(ctx)
+		check(err)
+		d, err := b.Open(ctx, found[0])
+		check(err)
+		fmt.Println(b.Name(), b.OneStorage(), len(found), d.Close())
+	}
+	var f backend.Feature = backend.Integrated
+	fmt.Println(f)
+	// Output:
+	// cl
+	// cpu true 1 <nil>
+	// tce false 1 <nil>
+	// memory shared with the host
+}
