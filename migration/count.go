@@ -115,15 +115,6 @@ func (p *Planner) SetContentSize(id, size mem.BufferID) error {
 	return nil
 }
 
-// ContentSize is the size buffer of a buffer, 0 where it has none.
-func (p *Planner) ContentSize(id mem.BufferID) mem.BufferID {
-	b, err := p.buffer(id)
-	if err != nil {
-		return 0
-	}
-	return b.count
-}
-
 // uncount takes one mention of a buffer from its size buffer.
 func (p *Planner) uncount(id mem.BufferID, b *buffer) {
 	if b.count == 0 {

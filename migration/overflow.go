@@ -13,10 +13,11 @@ import (
 // out and as many were handed out as there are segments and cells; so a reader
 // costs a constant, and steady state allocates nothing on the Go heap.
 type overflow struct {
-	cells  []cell                      // [0] is nobody's, so that 0 ends a list
-	free   int32                       // unused cells, linked by next
-	given  int                         // cells handed out since the last marking
-	latest map[*mem.Timeline]mem.Point // scratch of prune
+	cells []cell     // [0] is nobody's, so that 0 ends a list
+	free  int32      // unused cells, linked by next
+	given int        // cells handed out since the last marking
+	waits []mem.Wait // scratch of prune, and
+	index waitIndex
 }
 
 type cell struct {
@@ -64,35 +65,18 @@ func (l *overflow) cell() int32 {
 // prune returns the list less the points that were reached or, on an in-order
 // queue, come before another.
 func (l *overflow) prune(list int32) int32 {
-	if l.latest == nil {
-		l.latest = make(map[*mem.Timeline]mem.Point)
-	}
-	out, n := int32(0), int32(0)
-	keep := func(p mem.Point) {
-		i := l.cell()
-		n++
-		l.cells[i] = cell{point: p, next: out, n: n}
-		out = i
-	}
+	l.waits = l.waits[:0]
+	l.index.reset()
 	for i := list; i != 0; i = l.cells[i].next {
-		switch p := l.cells[i].point; {
-		case p.Reached():
-		case p.Line.InOrder():
-			if q, ok := l.latest[p.Line]; !ok || q.Before(p) {
-				l.latest[p.Line] = p
-			}
-		default:
-			keep(p)
+		if p := l.cells[i].point; !p.Reached() {
+			l.waits = l.index.add(l.waits, 0, mem.Wait{Point: p})
 		}
 	}
-	for i := list; i != 0 && len(l.latest) > 0; i = l.cells[i].next {
-		if p := l.cells[i].point; l.latest[p.Line] == p {
-			keep(p)
-			delete(l.latest, p.Line)
-		}
-	}
-	if out != 0 {
-		l.cells[out].base = n
+	out := int32(0)
+	for n, w := range l.waits {
+		i := l.cell()
+		l.cells[i] = cell{point: w.Point, next: out, n: int32(n + 1), base: int32(len(l.waits))}
+		out = i
 	}
 	return out
 }

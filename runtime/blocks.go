@@ -53,14 +53,6 @@ func (r *root) stored(m mem.MemoryID) bool {
 	return !r.blocks[m].Get(0).Value.IsZero() || r.blocks[m].Len() > 1
 }
 
-// in is the range that a wanted block is to hold.
-func (r *root) in(w mem.Range) mem.Range {
-	if w.Empty() {
-		return mem.Range{End: r.size}
-	}
-	return w
-}
-
 // blockAlign is what the ends of blocks are multiples of, so that a view that is aligned
 // for a device is so in a block of it, and a copy of whole words is so, too.
 func (c *Context) blockAlign() uint64 {

@@ -1,8 +1,10 @@
 package runtime
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"godwit/eviction"
@@ -89,8 +91,7 @@ func (c *Context) wanted(m mem.MemoryID) []mem.Request {
 
 // request is what is asked of a resource for a wanted block. c.mu is held.
 func (c *Context) request(w migration.Want) mem.Request {
-	r := c.roots[w.Buffer]
-	return mem.Request{Size: r.in(w.Range).Size(), Tag: uint64(w.Buffer), Off: w.Range.Start, Hint: r.hint}
+	return mem.Request{Size: w.Range.Size(), Tag: uint64(w.Buffer), Off: w.Range.Start, Hint: c.roots[w.Buffer].hint}
 }
 
 // Fits implements migration.Room.
@@ -165,17 +166,17 @@ func (c *Context) observe(m mem.MemoryID, size uint64) {
 		e.unseen[m] -= size
 		return
 	}
-	st := c.mems[m].res.Stats()
-	if st.Capacity == 0 {
-		st.Capacity = c.mems[m].info.GlobalMemory
-	}
-	switch half := st.Capacity / 2; {
-	case st.Capacity == 0:
-	case st.Live >= half:
+	if e.unseen[m] = c.mems[m].untilHalf(); e.unseen[m] == 0 {
 		e.observer = o
-	default:
-		e.unseen[m] = (half - st.Live) / 2
 	}
+}
+
+// untilHalf is half of the bytes that a memory lacks until it is half full, which it never is
+// where nobody knows how many it has.
+func (m *memory) untilHalf() uint64 {
+	st := m.res.Stats()
+	half := cmp.Or(st.Capacity, m.info.GlobalMemory, math.MaxUint64) / 2
+	return (half - min(st.Live, half)) / 2
 }
 
 // makeRoom evicts what the scratch plan needs the room of on the memories of
@@ -308,7 +309,7 @@ func (c *Context) backStorage() error {
 			panic(fmt.Sprintf("runtime: the planner wants storage that it does not know: %v", err))
 		}
 		r := c.roots[w.Buffer]
-		r.blocks[w.Memory].Set(r.in(w.Range), e.given[0])
+		r.blocks[w.Memory].Set(w.Range, e.given[0])
 		c.recordStored(w)
 	}
 	if len(wants) > 0 {
@@ -319,8 +320,7 @@ func (c *Context) backStorage() error {
 
 // unstore frees a block in which nothing is. c.mu is held.
 func (c *Context) unstore(w migration.Want) error {
-	r := c.roots[w.Buffer]
-	in := r.in(w.Range)
+	r, in := c.roots[w.Buffer], w.Range
 	c.scratch.until = c.planner.Points(c.scratch.until[:0], w.Buffer, w.Memory, in)
 	if err := c.planner.Unstored(w); err != nil {
 		panic(fmt.Sprintf("runtime: nothing was copied there: %v", err))
@@ -385,10 +385,8 @@ func (c *Context) recordStored(w migration.Want) {
 	if c.opts.Trace == nil {
 		return
 	}
-	r := c.roots[w.Buffer]
-	in := r.in(w.Range)
-	b, _ := r.blockAt(w.Memory, in.Start)
-	c.evicting.stored = append(c.evicting.stored, trace.BlockRecord{Buffer: w.Buffer, Memory: w.Memory, Bytes: b.Size, Range: in})
+	b, _ := c.roots[w.Buffer].blockAt(w.Memory, w.Range.Start)
+	c.evicting.stored = append(c.evicting.stored, trace.BlockRecord{Buffer: w.Buffer, Memory: w.Memory, Bytes: b.Size, Range: w.Range})
 }
 
 // recordBlocks lists the storage for a victim's write-backs that is in no record yet, and is

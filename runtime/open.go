@@ -152,7 +152,7 @@ func (c *Context) addMemory(d devices.Device) {
 		m.largest = math.MaxInt64
 	}
 	c.mems = append(c.mems, m)
-	c.evicting.unseen = append(c.evicting.unseen, 0)
+	c.evicting.unseen = append(c.evicting.unseen, m.untilHalf())
 }
 
 // least is the smaller of two limits, 0 being none.

@@ -55,8 +55,7 @@ func (c *Context) fit(first int) {
 // regrow puts a new block in the place of those that it overlaps. On error it is freed. c.mu
 // is held.
 func (c *Context) regrow(w *want) error {
-	e, r := &c.evicting, c.roots[w.Buffer]
-	in := r.in(w.Range)
+	e, r, in := &c.evicting, c.roots[w.Buffer], w.Range
 	err := c.leave(w)
 	if err == nil {
 		e.until = append(e.until[:0], c.busy(w)...)

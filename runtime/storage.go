@@ -56,7 +56,7 @@ func (c *Context) obtain(plan *migration.Plan) (again bool, err error) {
 			err = c.regrow(w)
 		} else if err = c.planner.Stored(w.Want, c.mems[w.Memory].classOf(w.block), c.busy(w)...); err == nil {
 			r := c.roots[w.Buffer]
-			r.blocks[w.Memory].Set(r.in(w.Range), w.block)
+			r.blocks[w.Memory].Set(w.Range, w.block)
 		}
 		if err != nil {
 			return false, errors.Join(err, c.freeWants(i))
@@ -224,7 +224,7 @@ func (c *Context) giveBack(plan *migration.Plan) error {
 // goes into wanted storage.
 func filled(plan *migration.Plan, points []mem.Point, w migration.Want) bool {
 	for i, p := range points {
-		if st := &plan.Steps[i]; !p.IsZero() && st.Buffer == w.Buffer && st.To == w.Memory && (w.Range.Empty() || w.Range.Overlaps(st.Range)) {
+		if st := &plan.Steps[i]; !p.IsZero() && st.Buffer == w.Buffer && st.To == w.Memory && w.Range.Overlaps(st.Range) {
 			return true
 		}
 	}

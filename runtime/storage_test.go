@@ -27,7 +27,7 @@ func TestStorageOnSeveralMemoriesIsAllOrNone(t *testing.T) {
 	require.NoError(t, err)
 	b, err := c.CreateBuffer(64, 0, nil)
 	require.NoError(t, err)
-	plan := migration.Plan{Storage: []migration.Want{{Buffer: a.ID(), Memory: 1}, {Buffer: a.ID(), Memory: 2}, {Buffer: b.ID(), Memory: 1}}}
+	plan := migration.Plan{Storage: []migration.Want{{Buffer: a.ID(), Memory: 1, Range: mem.Range{End: 64}}, {Buffer: a.ID(), Memory: 2, Range: mem.Range{End: 64}}, {Buffer: b.ID(), Memory: 1, Range: mem.Range{End: 64}}}}
 	layers[2].At(1, mem.Exhausted, nil)
 	c.lock()
 	forgetStorage(&c.scratch)
@@ -75,7 +75,7 @@ func TestABuffersHintComesWithItsRequests(t *testing.T) {
 	b, err := c.CreateBuffer(64, 0, nil)
 	require.NoError(t, err)
 	require.NoError(t, a.SetHint(mem.Together(5)))
-	plan := migration.Plan{Storage: []migration.Want{{Buffer: a.ID(), Memory: 1}, {Buffer: b.ID(), Memory: 1}}}
+	plan := migration.Plan{Storage: []migration.Want{{Buffer: a.ID(), Memory: 1, Range: mem.Range{End: 64}}, {Buffer: b.ID(), Memory: 1, Range: mem.Range{End: 64}}}}
 	c.lock()
 	forgetStorage(&c.scratch)
 	_, err = c.obtain(&plan)

@@ -54,14 +54,13 @@ type svmRoot struct {
 	arena *svm.Arena // immutable
 	buf   *Buffer    // immutable: the allocation itself as a view; released by a free
 
-	once  sync.Once
-	freed svm.Freed // set by once
-	err   error     // set by once
+	once sync.Once
+	err  error // set by once
 }
 
 // free makes the pointer stale in the arena, once.
 func (s *svmRoot) free(by string) error {
-	s.once.Do(func() { s.freed, s.err = s.arena.Free(s.p, by) })
+	s.once.Do(func() { s.err = s.arena.Free(s.p, by) })
 	return s.err
 }
 
@@ -337,7 +336,7 @@ func (c *Context) recycle(r *root, after []mem.Point) {
 	s := r.svm
 	afterAll(append(after, r.last), func() {
 		if s.free("the context") == nil {
-			_ = s.arena.Recycle(s.freed) // closed meanwhile: all is given back
+			_ = s.arena.Recycle(s.p) // closed meanwhile: all is given back
 		}
 	})
 }

@@ -31,7 +31,7 @@ func (c *Context) traceCommand(req *request, l *Launch, called int64, v mem.Vers
 		r.Stored = append(r.Stored, trace.StoredRecord{Buffer: k.Buffer, Memory: k.Memory, Range: k.Range})
 	}
 	for _, w := range s.wants {
-		r.Blocks = append(r.Blocks, trace.BlockRecord{Buffer: w.Buffer, Memory: w.Memory, Bytes: w.block.Size, Range: c.roots[w.Buffer].in(w.Range)})
+		r.Blocks = append(r.Blocks, trace.BlockRecord{Buffer: w.Buffer, Memory: w.Memory, Bytes: w.block.Size, Range: w.Range})
 	}
 	for i := range plan.Steps {
 		step := c.stepRecord(&plan.Steps[i])

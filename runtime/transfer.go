@@ -136,7 +136,7 @@ func (c *Context) submitTogether(plan *migration.Plan) error {
 			r.end(end, to, st.Range.Start)
 		} else {
 			w := c.evicting.into
-			end.Memory, end.Block, end.Off = to, w.block, st.Range.Start-r.in(w.Range).Start
+			end.Memory, end.Block, end.Off = to, w.block, st.Range.Start-w.Range.Start
 		}
 		s.landed = append(s.landed, mem.Point{})
 	}

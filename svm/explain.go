@@ -52,14 +52,8 @@ func (h *history) add(e entry) {
 
 // at is the youngest entry of a kind that concerns p.
 func (h *history) at(p Pointer, kind entryKind) (entry, bool) {
-	return h.last(func(e *entry) bool {
-		return e.kind == kind && uint64(p) >= e.r.Start && uint64(p) < e.r.End
-	})
-}
-
-func (h *history) last(ok func(e *entry) bool) (entry, bool) {
 	for e := range h.youngest() {
-		if ok(e) {
+		if e.kind == kind && uint64(p) >= e.r.Start && uint64(p) < e.r.End {
 			return *e, true
 		}
 	}

@@ -79,16 +79,16 @@ func TestAgainstPlainBytes(t *testing.T) {
 				b := pick()
 				user, err := a.User(b.p, uint64(len(b.bytes)))
 				require.NoError(t, err)
-				f, err := a.Free(b.p, "the model")
+				err = a.Free(b.p, "the model")
 				require.NoError(t, err)
 				for _, l := range b.lends { // kernels go on
-					require.ErrorIs(t, a.Recycle(f), mem.ErrInvalidOperation)
+					require.ErrorIs(t, a.Recycle(b.p), mem.ErrInvalidOperation)
 					require.NoError(t, a.Guard(func() { user[l[0]] ^= 1; user[l[1]-1] ^= 1 }))
 					require.ErrorIs(t, a.Lend(uint64(b.p)+l[0], l[1]-l[0]), svm.ErrFreed)
 					a.Return(uint64(b.p)+l[0], l[1]-l[0])
 				}
 				require.ErrorIs(t, a.Guard(func() { user[0] = 1 }), svm.ErrFault)
-				require.NoError(t, a.Recycle(f))
+				require.NoError(t, a.Recycle(b.p))
 				_, err = a.Lookup(b.p)
 				require.ErrorIs(t, err, svm.ErrFreed)
 				for i := range live {
