@@ -225,17 +225,6 @@ func (b *buffer) orphan(m mem.MemoryID, r mem.Range) {
 	}
 }
 
-// vacant fails where some block of a store has bytes of r.
-func (p *Planner) vacant(b *buffer, s *store, r mem.Range) error {
-	if r.End > b.content.Size() {
-		return fmt.Errorf("block %v of %d bytes: %w", r, b.content.Size(), mem.ErrInvalidValue)
-	}
-	for k := range p.blocksIn(s, r) {
-		return fmt.Errorf("block %v where there is %v: %w", r, k.r, mem.ErrInvalidOperation)
-	}
-	return nil
-}
-
 // within reports whether each span lies in one block.
 func (p *Planner) within(spans []Span) (bool, error) {
 	for i := range spans {

@@ -265,11 +265,17 @@ func (p *Planner) Stored(w Want, class mem.Class, until ...mem.Point) error {
 		return err
 	}
 	r, s := w.in(b.content.Size()), b.ensure(m)
-	if k := p.blockAt(s, r.Start); k != nil && k.r == r {
+	if r.End > b.content.Size() {
+		return fmt.Errorf("%s on %s: block %v of %d bytes: %w", bufferName(w.Buffer), p.topo.Name(m), r, b.content.Size(), mem.ErrInvalidValue)
+	}
+	there := false
+	for k := range p.blocksIn(s, r) {
+		if there = k.r == r; !there {
+			return fmt.Errorf("%s on %s: block %v where there is %v: %w", bufferName(w.Buffer), p.topo.Name(m), r, k.r, mem.ErrInvalidOperation)
+		}
 		k.class = class
-	} else if err := p.vacant(b, s, r); err != nil {
-		return fmt.Errorf("%s on %s: %w", bufferName(w.Buffer), p.topo.Name(m), err)
-	} else {
+	}
+	if !there {
 		p.addBlock(b, uint32(w.Buffer), m, r, w.Span, class)
 	}
 	s.seed(r, until)

@@ -18,24 +18,26 @@ type source struct {
 // it is linked with directly.
 func (p *Planner) choose(dst *Plan, b *buffer, a *mem.Access, stale *run) source {
 	best, _ := stale.valid.First()
+	src := source{best, -1, OnlyCopy}
 	if !stale.valid.Without(best).Empty() {
 		before := dst.sourceBefore(a, stale.r.Start)
 		timed := p.timed(b, stale.valid, a.Memory, stale.r)
 		for m := range stale.valid.All() {
-			if m != best && p.compare(b, m, best, a.Memory, stale.r, before, timed) > 0 {
-				best = m
+			if m != src.from && p.compare(b, m, src.from, a.Memory, stale.r, before, timed) > 0 {
+				src.from = m
 			}
 		}
-		src := source{best, -1, OnlyCopy}
 		for m := range stale.valid.All() {
-			if m != best {
-				by := p.compare(b, best, m, a.Memory, stale.r, before, timed)
+			if m != src.from {
+				by := p.compare(b, src.from, m, a.Memory, stale.r, before, timed)
 				src.choice = max(src.choice, Choice(max(by, -by)))
 			}
 		}
-		return p.share(dst, a, stale, src)
 	}
-	return p.share(dst, a, stale, source{best, -1, OnlyCopy})
+	if len(dst.groups) < 2 {
+		return src
+	}
+	return p.share(dst, a, stale, src)
 }
 
 // compare is above zero where x is the better source for m, below where y is;
@@ -88,7 +90,7 @@ func (d *Plan) sourceBefore(a *mem.Access, off uint64) int {
 // share looks whether an earlier step for another memory makes the run cheaper
 // than src does, which would take two legs.
 func (p *Planner) share(dst *Plan, a *mem.Access, stale *run, src source) source {
-	if len(dst.groups) < 2 || p.legs(src.from, a.Memory) != 2 {
+	if p.legs(src.from, a.Memory) != 2 {
 		return src
 	}
 	relay := dst.covering(len(dst.groups)-1, a.Buffer, stale.r, a.Memory, func(e *Step) bool {

@@ -74,57 +74,6 @@ func (s *store) pending(r mem.Range) bool {
 	return false
 }
 
-// hazardRow is a row of a store's table: who has to be waited for.
-type hazardRow struct {
-	Range   mem.Range
-	Writer  mem.Point   // zero where there is none
-	Step    bool        // the writer is a step
-	Readers []mem.Point // since the writer
-}
-
-// Hazards returns the points that use a buffer's bytes on a memory and have not
-// been retired, in ascending order of the bytes. It fails with
-// mem.ErrInvalidBuffer or mem.ErrInvalidValue where there is no such buffer or
-// memory; a memory where the buffer never was has no rows.
-func (p *Planner) Hazards(id mem.BufferID, m mem.MemoryID) ([]hazardRow, error) {
-	b, m, err := p.where(id, m)
-	if err != nil {
-		return nil, err
-	}
-	s := b.at(m)
-	if s == nil {
-		return nil, nil
-	}
-	var out []hazardRow
-	for r, h := range s.hazards.All() {
-		row := hazardRow{Range: r, Writer: h.writer, Step: h.step}
-		for _, p := range h.readers {
-			if !p.IsZero() {
-				row.Readers = append(row.Readers, p)
-			}
-		}
-		for i := h.more; i != 0; i = s.overflow.cells[i].next {
-			row.Readers = append(row.Readers, s.overflow.cells[i].point)
-		}
-		out = append(out, row)
-	}
-	return out, nil
-}
-
-// Stores returns the memories where a buffer has storage; the empty set where
-// there is no such buffer.
-func (p *Planner) Stores(id mem.BufferID) mem.MemorySet {
-	var out mem.MemorySet
-	if b, err := p.buffer(id); err == nil {
-		for i := range b.stores {
-			if b.stores[i].n > 0 {
-				out = out.With(b.stores[i].memory)
-			}
-		}
-	}
-	return out
-}
-
 // Explain says in one sentence why a step of a plan is what it is.
 func (p *Planner) Explain(s *Step) string {
 	var b strings.Builder

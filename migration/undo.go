@@ -172,23 +172,31 @@ func (b *buffer) failUndo(lost *loss) {
 	}
 }
 
-// restore puts back what u has kept, where the content is of its version.
+// putBack puts what u has kept of a range back into a map that begins at start, where the content there
+// is of u's version, and calls then for each part where it was.
+func (u *undo) putBack(into *rangemap.Map[content], start uint64, in mem.Range, then func(mem.Range)) {
+	for off := in.Start; off < in.End; {
+		c := into.Get(off - start)
+		r := c.Range.Shift(start).Intersect(in)
+		if off = r.End; c.Value.version != u.version {
+			continue
+		}
+		for part, c := range u.was.In(r.Shift(-u.r.Start)) {
+			into.Set(part.Shift(u.r.Start-start), *c)
+		}
+		then(r)
+	}
+}
+
+// restore puts back what u has kept.
 func (b *buffer) restore(u *undo) {
-	for off := u.r.Start; off < u.r.End; {
-		c := b.content.Get(off)
-		r := c.Range.Intersect(u.r)
-		if c.Value.version == u.version {
-			for part, c := range u.was.In(r.Shift(-u.r.Start)) {
-				b.content.Set(part.Shift(u.r.Start), *c)
-			}
-			for i := range u.bound {
-				if s := b.at(u.bound[i].memory); s != nil {
-					s.rebind(&u.bound[i].by, r, u.r.Start)
-				}
+	u.putBack(&b.content, 0, u.r, func(r mem.Range) {
+		for i := range u.bound {
+			if s := b.at(u.bound[i].memory); s != nil {
+				s.rebind(&u.bound[i].by, r, u.r.Start)
 			}
 		}
-		off = r.End
-	}
+	})
 }
 
 // rebind makes the promises of r those that were kept. Who has written since is
@@ -210,26 +218,17 @@ func (s *store) rebind(by *rangemap.Map[promise], r mem.Range, start uint64) {
 
 // take makes what u keeps of another unmap's version what that has kept.
 func (u *undo) take(from *undo) {
-	shared := u.r.Intersect(from.r)
-	for off := shared.Start; off < shared.End; {
-		c := u.was.Get(off - u.r.Start)
-		r := c.Range.Shift(u.r.Start).Intersect(shared)
-		if c.Value.version == from.version {
-			for part, c := range from.was.In(r.Shift(-from.r.Start)) {
-				u.was.Set(part.Shift(from.r.Start-u.r.Start), *c)
-			}
-			for i := range u.bound {
-				u.bound[i].by.Set(r.Shift(-u.r.Start), promise{})
-			}
-			for i := range from.bound {
-				to := u.boundOf(from.bound[i].memory)
-				for part, p := range from.bound[i].by.In(r.Shift(-from.r.Start)) {
-					to.Set(part.Shift(from.r.Start-u.r.Start), *p)
-				}
+	from.putBack(&u.was, u.r.Start, u.r.Intersect(from.r), func(r mem.Range) {
+		for i := range u.bound {
+			u.bound[i].by.Set(r.Shift(-u.r.Start), promise{})
+		}
+		for i := range from.bound {
+			to := u.boundOf(from.bound[i].memory)
+			for part, p := range from.bound[i].by.In(r.Shift(-from.r.Start)) {
+				to.Set(part.Shift(from.r.Start-u.r.Start), *p)
 			}
 		}
-		off = r.End
-	}
+	})
 }
 
 // unstoredUndo notes that a memory holds nothing of a range of a buffer any more.

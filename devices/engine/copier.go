@@ -79,14 +79,17 @@ type pinner interface {
 
 // bytes reaches size bytes at l, by whom they are pinned where they are a block's; of a
 // source, to is where they go.
-func (m *Copier) bytes(l, to *devices.Loc, size uint64) ([]byte, pinner, error) {
+func (m *Copier) bytes(l, to *devices.Loc, size uint64) (b []byte, at pinner, err error) {
 	if l.Device == nil {
 		return l.Bytes[l.Off : l.Off+size], nil, nil
 	}
 	by, shift := pinner(m.memory), m.shift
 	if l.Device != m.self {
-		var err error
-		if by, shift, err = m.peer(l, to); err != nil {
+		if dev, ok := l.Device.(devices.HostBacked); ok {
+			by, shift = dev, 0
+		} else if w, ok := m.self.(windowed); !ok || to == nil {
+			return nil, nil, fmt.Errorf("device %s cannot reach the memory of %s: %w", m.self.Info().Name, l.Device.Info().Name, mem.ErrInvalidOperation)
+		} else if by, shift, err = w.windows().reach(to, l); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -95,17 +98,6 @@ func (m *Copier) bytes(l, to *devices.Loc, size uint64) ([]byte, pinner, error) 
 		return nil, nil, err
 	}
 	return storage.BytesAt(addr+shift, size), by, nil
-}
-
-// peer is how self gets at a block of another device.
-func (m *Copier) peer(l, to *devices.Loc) (pinner, uint64, error) {
-	if dev, ok := l.Device.(devices.HostBacked); ok {
-		return dev, 0, nil
-	}
-	if w, ok := m.self.(windowed); ok && to != nil {
-		return w.windows().reach(to, l)
-	}
-	return nil, 0, fmt.Errorf("device %s cannot reach the memory of %s: %w", m.self.Info().Name, l.Device.Info().Name, mem.ErrInvalidOperation)
 }
 
 // copy is Go's copy, with help for large ones. Ends must not overlap where it

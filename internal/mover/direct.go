@@ -57,10 +57,11 @@ func (m *Mover) direct(t *Transfer) error {
 // oneLeg submits a copy that one queue does.
 func (m *Mover) oneLeg(t *Transfer, dst *End) (p mem.Point, err error) {
 	from, to := &m.mems[t.From.Memory], &m.mems[dst.Memory]
-	q, in, out := to.in, m.loc(dst, 0), m.loc(&t.From, 0)
-	r := m.reach[int(t.From.Memory)*len(m.mems)+int(dst.Memory)]
-	switch {
-	case t.Way == mem.Linked, r == reachBlocks:
+	q, in, out, counts := to.in, m.loc(dst, 0), m.loc(&t.From, 0), &m.stats.Direct
+	switch r := m.reach[int(t.From.Memory)*len(m.mems)+int(dst.Memory)]; {
+	case t.Way == mem.Linked:
+		counts = &m.stats.Linked
+	case r == reachBlocks:
 	case r == reachFrom:
 		out, err = from.bytes(&t.From, t.Size)
 	case r == reachTo:
@@ -72,17 +73,7 @@ func (m *Mover) oneLeg(t *Transfer, dst *End) (p mem.Point, err error) {
 	if err != nil {
 		return p, err
 	}
-	p, err = m.submitLeg(q, in, out, t.Size, t.Late, t.Waits)
-	if err == nil {
-		m.count(func(s *Stats) {
-			if t.Way == mem.Linked {
-				s.Linked++
-			} else {
-				s.Direct++
-			}
-		})
-	}
-	return p, err
+	return m.submitLeg(q, in, out, t.Size, t.Late, t.Waits, counts)
 }
 
 // loc is an end, from off on, as its own device knows it.
@@ -102,8 +93,9 @@ func (x *memory) bytes(e *End, size uint64) (devices.Loc, error) {
 	return devices.Loc{Bytes: b}, err
 }
 
-// submitLeg submits a copy to a hidden queue, and counts it.
-func (m *Mover) submitLeg(q devices.Queue, dst, src devices.Loc, size uint64, late devices.Late, waits []mem.Wait) (mem.Point, error) {
+// submitLeg submits a copy to a hidden queue, and counts it: as a leg, and by one more of the
+// figures, if counts is not nil.
+func (m *Mover) submitLeg(q devices.Queue, dst, src devices.Loc, size uint64, late devices.Late, waits []mem.Wait, counts *uint64) (mem.Point, error) {
 	m.submit.Lock()
 	defer m.submit.Unlock()
 	leg := &m.leg
@@ -111,7 +103,11 @@ func (m *Mover) submitLeg(q devices.Queue, dst, src devices.Loc, size uint64, la
 	p, err := q.Submit(leg, waits)
 	leg.Dst, leg.Src, leg.Late = devices.Loc{}, devices.Loc{}, nil
 	if err == nil {
-		m.count(func(s *Stats) { s.Legs++ })
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if m.stats.Legs++; counts != nil {
+			*counts++
+		}
 	}
 	return p, err
 }

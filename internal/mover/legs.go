@@ -250,7 +250,7 @@ func (x *ring) submit(i int) error {
 			w.waits = append(w.waits, mem.Wait{Point: p, Kind: mem.Order})
 		}
 	}
-	p, err := x.m.submitLeg(leg.Queue, leg.Dst, leg.Src, leg.Size, nil, w.waits)
+	p, err := x.m.submitLeg(leg.Queue, leg.Dst, leg.Src, leg.Size, nil, w.waits, nil)
 	if err != nil {
 		return fmt.Errorf("%s of %d bytes: %w", w.steps[i%len(w.steps)].name, leg.Size, err)
 	}

@@ -91,29 +91,18 @@ func (m *Mover) findFamilies() {
 			}
 		}
 	}
-	near := false // there is a family that is not discrete: its home is the host
 	for i := range m.mems {
 		x := &m.mems[i]
-		if near = near || x.family >= 0 && !x.discrete; x.family < 0 || x.home != i || !x.discrete {
+		if x.family < 0 || slices.ContainsFunc(m.arenas, func(a *arena) bool { return a.home == x.home }) {
 			continue
 		}
-		if _, err := m.growIdle(i, true); err != nil {
-			m.disband(x.family)
-		}
-	}
-	if !near {
-		return
-	}
-	grown, err := m.growIdle(0, false)
-	if grown {
-		m.arenas[len(m.arenas)-1].stays = true
-		return
-	}
-	if err != nil {
-		m.count(func(s *Stats) { s.Why = err.Error() })
-	}
-	for i := range m.mems {
-		if x := &m.mems[i]; x.family >= 0 && !x.discrete {
+		switch grown, err := m.growIdle(x.home, x.discrete); {
+		case grown:
+			m.arenas[len(m.arenas)-1].stays = true
+		case err != nil || !x.discrete:
+			if err != nil {
+				m.count(func(s *Stats) { s.Why = err.Error() })
+			}
 			m.disband(x.family)
 		}
 	}

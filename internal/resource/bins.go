@@ -100,7 +100,7 @@ func (b *Bins) bin(r mem.Request) int {
 // source is where a bin takes its blocks.
 func (b *Bins) source(bin int) mem.Resource {
 	if bin == passedOn {
-		return b.up
+		return b.Resource
 	}
 	return b.bins[bin].Pool
 }
@@ -192,7 +192,7 @@ func (b *Bins) Fits(reqs []mem.Request, gone []mem.Block, reuse *mem.Reuse) bool
 			past = append(past, slab)
 		}
 	}
-	return len(past) == 0 || b.up.Fits(past, leaving[passedOn], reuse)
+	return len(past) == 0 || b.Resource.Fits(past, leaving[passedOn], reuse)
 }
 
 // FreeAfter gives b's slot back.
@@ -224,7 +224,7 @@ func (b *Bins) Pending(dst []mem.Point) []mem.Point {
 	for _, s := range b.bins {
 		dst = s.blocks.Pending(dst)
 	}
-	return b.up.Pending(dst)
+	return b.Resource.Pending(dst)
 }
 
 // Trim gives wholly free slabs back, then trims upstream.
@@ -233,13 +233,13 @@ func (b *Bins) Trim(keep uint64) (freed uint64) {
 		freed += s.blocks.Trim(keep)
 		keep -= min(keep, s.empty())
 	}
-	return freed + b.up.Trim(keep)
+	return freed + b.Resource.Trim(keep)
 }
 
 // Stats counts slots at their full size as live; what upstream holds in free
 // slots is reserved, in free slabs cached.
 func (b *Bins) Stats() mem.ResourceStats {
-	up := b.up.Stats()
+	up := b.Resource.Stats()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	st := b.stats
@@ -269,5 +269,5 @@ func (b *Bins) Check() error {
 			return fmt.Errorf("%s: slots of %d bytes: %w", b.name, s.size, err)
 		}
 	}
-	return b.up.Check()
+	return b.Resource.Check()
 }

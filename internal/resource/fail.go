@@ -50,7 +50,7 @@ func (f *Fail) AllocAll(reqs []mem.Request, out []mem.Block, reuse *mem.Reuse) (
 	n := f.calls
 	f.mu.Unlock()
 	if !hit {
-		return f.up.AllocAll(reqs, out, reuse)
+		return f.Resource.AllocAll(reqs, out, reuse)
 	}
 	if err != nil {
 		err = fmt.Errorf("allocation %d, failed on purpose: %w", n, err)

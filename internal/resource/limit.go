@@ -67,7 +67,7 @@ func (l *Limit) AllocAll(reqs []mem.Request, out []mem.Block, reuse *mem.Reuse) 
 			return mem.NeedsWait, nil
 		}
 	}
-	o, err := l.up.AllocAll(reqs, out, reuse)
+	o, err := l.Resource.AllocAll(reqs, out, reuse)
 	if err != nil || o != mem.Ready {
 		return o, err
 	}
@@ -97,12 +97,12 @@ func (l *Limit) Fits(reqs []mem.Request, gone []mem.Block, reuse *mem.Reuse) boo
 		}
 	}
 	l.mu.Unlock()
-	return want <= l.max && held <= l.max-want && l.up.Fits(reqs, gone, reuse)
+	return want <= l.max && held <= l.max-want && l.Resource.Fits(reqs, gone, reuse)
 }
 
 // Stats are those of upstream with no more capacity than the ceiling.
 func (l *Limit) Stats() mem.ResourceStats {
-	s := l.up.Stats()
+	s := l.Resource.Stats()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	room := l.max - l.held
@@ -122,7 +122,7 @@ func (l *Limit) FreeAfter(b mem.Block, after []mem.Point) error {
 	if _, ok := l.live[b]; !ok {
 		return notLive("limit", b)
 	}
-	if err := l.up.FreeAfter(b, after); err != nil {
+	if err := l.Resource.FreeAfter(b, after); err != nil {
 		return err
 	}
 	delete(l.live, b)
@@ -148,7 +148,7 @@ func (l *Limit) Check() error {
 	if held > l.max {
 		return fmt.Errorf("limit: %d bytes held over the ceiling of %d", held, l.max)
 	}
-	return l.up.Check()
+	return l.Resource.Check()
 }
 
 // total sums requests. Zero sizes and sums past 64 bits are errors.

@@ -69,7 +69,7 @@ func (p *Pool) Fits(reqs []mem.Request, gone []mem.Block, reuse *mem.Reuse) bool
 		return false
 	}
 	slab, empty, ok := p.missing(reqs, gone, reuse)
-	return ok && (slab.Size == 0 || p.up.Fits([]mem.Request{slab}, empty, reuse))
+	return ok && (slab.Size == 0 || p.Resource.Fits([]mem.Request{slab}, empty, reuse))
 }
 
 // missing is the slab that the requests want of upstream, of 0 bytes where they find room,
@@ -84,12 +84,12 @@ func (p *Pool) missing(reqs []mem.Request, gone []mem.Block, reuse *mem.Reuse) (
 func (p *Pool) FreeAfter(b mem.Block, after []mem.Point) error { return p.blocks.FreeAfter(b, after) }
 
 // Pending appends what freed blocks and upstream wait for.
-func (p *Pool) Pending(dst []mem.Point) []mem.Point { return p.up.Pending(p.blocks.Pending(dst)) }
+func (p *Pool) Pending(dst []mem.Point) []mem.Point { return p.Resource.Pending(p.blocks.Pending(dst)) }
 
 // Trim gives empty slabs back, the newest first, then trims upstream.
 func (p *Pool) Trim(keep uint64) uint64 {
 	freed := p.blocks.Trim(keep)
-	return freed + p.up.Trim(keep-min(keep, p.empty()))
+	return freed + p.Resource.Trim(keep-min(keep, p.empty()))
 }
 
 // empty is the bytes of slabs with nothing in them.
@@ -101,7 +101,7 @@ func (p *Pool) empty() (n uint64) {
 // Stats counts bytes asked for as live; reserved is what the slabs hold.
 func (p *Pool) Stats() mem.ResourceStats {
 	st := p.blocks.Stats()
-	st.Cached = p.empty() + p.up.Stats().Cached
+	st.Cached = p.empty() + p.Resource.Stats().Cached
 	return st
 }
 
@@ -111,5 +111,5 @@ func (p *Pool) Check() error {
 	if err := p.blocks.Check(); err != nil {
 		return err
 	}
-	return p.up.Check()
+	return p.Resource.Check()
 }

@@ -76,22 +76,6 @@ func Find[T Layer](r mem.Resource) (T, bool) {
 
 // base forwards everything to upstream; layers embed it and override what they
 // care about.
-type base struct {
-	up mem.Resource // immutable
-}
+type base struct{ mem.Resource }
 
-func (b base) Upstream() mem.Resource { return b.up }
-
-func (b base) AllocAll(reqs []mem.Request, out []mem.Block, reuse *mem.Reuse) (mem.Outcome, error) {
-	return b.up.AllocAll(reqs, out, reuse)
-}
-
-func (b base) Fits(reqs []mem.Request, gone []mem.Block, reuse *mem.Reuse) bool {
-	return b.up.Fits(reqs, gone, reuse)
-}
-
-func (b base) FreeAfter(blk mem.Block, after []mem.Point) error { return b.up.FreeAfter(blk, after) }
-func (b base) Pending(dst []mem.Point) []mem.Point              { return b.up.Pending(dst) }
-func (b base) Trim(keep uint64) uint64                          { return b.up.Trim(keep) }
-func (b base) Stats() mem.ResourceStats                         { return b.up.Stats() }
-func (b base) Check() error                                     { return b.up.Check() }
+func (b base) Upstream() mem.Resource { return b.Resource }

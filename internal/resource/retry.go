@@ -27,15 +27,15 @@ func (r *Retry) Retries() (tried, rescued uint64) { return r.retries.Load(), r.r
 
 // AllocAll tries, trims and tries again.
 func (r *Retry) AllocAll(reqs []mem.Request, out []mem.Block, reuse *mem.Reuse) (mem.Outcome, error) {
-	o, err := r.up.AllocAll(reqs, out, reuse)
+	o, err := r.Resource.AllocAll(reqs, out, reuse)
 	if err != nil || o == mem.Ready {
 		return o, err
 	}
 	r.retries.Add(1)
-	if r.up.Trim(0) == 0 {
+	if r.Resource.Trim(0) == 0 {
 		return o, nil
 	}
-	if o, err = r.up.AllocAll(reqs, out, reuse); err == nil && o == mem.Ready {
+	if o, err = r.Resource.AllocAll(reqs, out, reuse); err == nil && o == mem.Ready {
 		r.rescued.Add(1)
 	}
 	return o, err

@@ -71,7 +71,7 @@ func (s *Statistics) String() string { return "statistics" }
 
 // AllocAll counts what was given, and what was refused.
 func (s *Statistics) AllocAll(reqs []mem.Request, out []mem.Block, reuse *mem.Reuse) (mem.Outcome, error) {
-	o, err := s.up.AllocAll(reqs, out, reuse)
+	o, err := s.Resource.AllocAll(reqs, out, reuse)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err != nil {
@@ -97,7 +97,7 @@ func (s *Statistics) FreeAfter(b mem.Block, after []mem.Point) error {
 	if _, ok := s.live[b]; !ok {
 		return notLive("statistics", b)
 	}
-	if err := s.up.FreeAfter(b, after); err != nil {
+	if err := s.Resource.FreeAfter(b, after); err != nil {
 		return err
 	}
 	delete(s.live, b)
@@ -109,7 +109,7 @@ func (s *Statistics) FreeAfter(b mem.Block, after []mem.Point) error {
 
 // refreshLocked derives the figures that depend on upstream. mu is held.
 func (s *Statistics) refreshLocked() {
-	up := s.up.Stats()
+	up := s.Resource.Stats()
 	s.f.Active.set(s.f.Allocated.Current + up.Pending)
 	s.f.Reserved.set(up.Reserved)
 	used := up.Live + up.Pending + up.Cached
@@ -126,7 +126,7 @@ func (s *Statistics) Figures() Figures {
 	defer s.mu.Unlock()
 	s.refreshLocked()
 	f := s.f
-	if r, ok := Find[*Retry](s.up); ok {
+	if r, ok := Find[*Retry](s.Resource); ok {
 		n, _ := r.Retries()
 		f.Retries = n - s.tried
 	}
@@ -151,7 +151,7 @@ func (s *Statistics) ResetAccumulated() {
 		st.resetAccumulated()
 	}
 	s.f.OutOfMemory = 0
-	if r, ok := Find[*Retry](s.up); ok {
+	if r, ok := Find[*Retry](s.Resource); ok {
 		s.tried, _ = r.Retries()
 	}
 }
@@ -177,5 +177,5 @@ func (s *Statistics) Check() error {
 	if f.Active.Current < f.Allocated.Current {
 		return fmt.Errorf("statistics: %d bytes active, fewer than the %d allocated", f.Active.Current, f.Allocated.Current)
 	}
-	return s.up.Check()
+	return s.Resource.Check()
 }

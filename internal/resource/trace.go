@@ -30,7 +30,7 @@ func (t *Trace) String() string { return "trace" }
 
 // AllocAll records the blocks it could get.
 func (t *Trace) AllocAll(reqs []mem.Request, out []mem.Block, reuse *mem.Reuse) (mem.Outcome, error) {
-	o, err := t.up.AllocAll(reqs, out, reuse)
+	o, err := t.Resource.AllocAll(reqs, out, reuse)
 	if err != nil || o != mem.Ready {
 		return o, err
 	}
@@ -52,7 +52,7 @@ func (t *Trace) FreeAfter(b mem.Block, after []mem.Point) error {
 	if !ok {
 		return notLive("trace", b)
 	}
-	if err := t.up.FreeAfter(b, after); err != nil {
+	if err := t.Resource.FreeAfter(b, after); err != nil {
 		return err
 	}
 	delete(t.ids, b)
@@ -66,8 +66,8 @@ func (t *Trace) Check() error {
 	t.mu.Lock()
 	n := len(t.ids)
 	t.mu.Unlock()
-	if st := t.up.Stats(); n > st.Blocks {
+	if st := t.Resource.Stats(); n > st.Blocks {
 		return fmt.Errorf("trace: %d blocks recorded as live, but only %d are below", n, st.Blocks)
 	}
-	return t.up.Check()
+	return t.Resource.Check()
 }

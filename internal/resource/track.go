@@ -60,7 +60,7 @@ func (t *Track) String() string { return "track" }
 
 // AllocAll remembers the blocks it could get.
 func (t *Track) AllocAll(reqs []mem.Request, out []mem.Block, reuse *mem.Reuse) (mem.Outcome, error) {
-	o, err := t.up.AllocAll(reqs, out, reuse)
+	o, err := t.Resource.AllocAll(reqs, out, reuse)
 	if err != nil || o != mem.Ready {
 		return o, err
 	}
@@ -88,7 +88,7 @@ func (t *Track) FreeAfter(b mem.Block, after []mem.Point) error {
 	if !ok {
 		return notLive("track", b)
 	}
-	if err := t.up.FreeAfter(b, after); err != nil {
+	if err := t.Resource.FreeAfter(b, after); err != nil {
 		t.mu.Lock()
 		t.live[b] = h
 		t.mu.Unlock()
