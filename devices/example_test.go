@@ -96,26 +96,34 @@ func ExamplePartOf() {
 	// Output: [0,32) [0,16)
 }
 
+// flag is set by one goroutine and waited for by another.
+type flag struct {
+	mu      sync.Mutex
+	set     bool         // protected by mu
+	changed devices.Cond // of set; its L is mu
+}
+
+// wait returns when by has run something that sets the flag.
+func (f *flag) wait(by devices.Executor) (err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.changed = by.Cond(&f.mu)
+	by.Go(func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.set = true
+		f.changed.Signal()
+	})
+	for !f.set && err == nil {
+		err = f.changed.Wait()
+	}
+	return err
+}
+
 // What waits in a driver waits by its executor, so that it may wait in virtual time, too.
 func ExampleExecutorOr() {
-	var by devices.Executor = devices.ExecutorOr(nil)
-	var mu sync.Mutex
-	var ready devices.Cond = by.Cond(&mu)
-	done := false
-	mu.Lock()
-	by.Go(func() {
-		mu.Lock()
-		defer mu.Unlock()
-		done = true
-		ready.Signal()
-	})
-	for !done {
-		if err := ready.Wait(); err != nil {
-			fmt.Println(err)
-		}
-	}
-	mu.Unlock()
-	fmt.Println(done)
+	var f flag
+	fmt.Println(f.wait(devices.ExecutorOr(nil)), f.set)
 
 	line := mem.NewTimeline("q", true, nil)
 	p := line.Next()
@@ -123,6 +131,6 @@ func ExampleExecutorOr() {
 	var d *devices.DependencyError
 	fmt.Println(errors.As(err, &d), errors.Is(err, mem.ErrDependency), errors.Is(err, mem.ErrFault))
 	// Output:
-	// true
+	// <nil> true
 	// true true true
 }

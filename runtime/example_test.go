@@ -86,9 +86,8 @@ func ExampleContext_Figures() {
 	check(err)
 	check(q.Finish(ctx))
 
-	var f runtime.Figures = c.Figures()
-	var copied runtime.MoverStats = c.MoverStats()
-	fmt.Println(copied.Direct)
+	f := c.Figures()
+	fmt.Println(c.MoverStats().Direct)
 	for _, l := range f.Links {
 		fmt.Println(l == runtime.LinkBytes{From: "host", To: "accelerator", Bytes: 4096})
 	}

@@ -42,11 +42,10 @@ func ExampleLaunch() {
 	}
 	fmt.Println(run(), bytes)
 	arg.Promise = work.Promise{Made: true, Access: mem.ReadWrite, Range: mem.Range{End: 4}}
-	var kind work.Kind = arg.Kind
-	fmt.Println(kind, arg.Promise.Allows(0, 4, true), arg.Promise.Allows(4, 1, false))
+	fmt.Println([]work.Kind{arg.Kind, work.LocalArg}, arg.Promise.Allows(0, 4, true), arg.Promise.Allows(4, 1, false))
 	fmt.Println(errors.Is(run(), mem.ErrFault), bytes)
 	// Output:
 	// <nil> [2 4 6 8 10 12 14 16]
-	// buffer true false
+	// [buffer local] true false
 	// true [4 8 12 16 10 12 14 16]
 }

@@ -13,7 +13,7 @@ import (
 // What a context tells goes to several sinks; one of them writes a file that replays.
 func ExampleTee() {
 	var file bytes.Buffer
-	var w *trace.CommandWriter = trace.NewCommandWriter(&file, "")
+	w := trace.NewCommandWriter(&file, "")
 	var record trace.Recorder
 	sink := trace.Tee(&record, nil, w.Context([]trace.CommandMemory{{Name: "host"}, {Name: "gpu"}}, 0))
 	sink.Buffer(&trace.BufferRecord{Buffer: 1, Name: "a", Size: 64})
