@@ -173,6 +173,8 @@ func TestAFailedWritePoisonsItsBytesAndNoNewerOnes(t *testing.T) {
 	old := g.on("q", use(mem.Write, b, 0, 100, 1))
 	g.on("r", use(mem.Write, b, 0, 40, 2))
 	g.on("r", use(mem.Read, b, 50, 60, 2)) // a copy of what is lost
+	g.on("r")
+	require.EqualValues(t, 3, g.p.Clock(), "commands that access something")
 	g.failPoint(old.at, errLost)
 	var plan migration.Plan
 	require.NoError(t, g.p.Plan(&plan, []mem.Access{use(mem.Read, b, 0, 40, 1)}), "newer bytes are good")

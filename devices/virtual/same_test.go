@@ -26,13 +26,18 @@ import (
 type teller struct {
 	out   bytes.Buffer
 	spans int
+	ended map[mem.Point]int64
 }
 
 var _ virtual.Observer = (*teller)(nil)
 
 func (l *teller) Span(s *virtual.Span) {
 	l.spans++
-	if s.Queued > s.Ready || s.Ready > s.Started || s.Started > s.Ended {
+	if l.ended == nil {
+		l.ended = make(map[mem.Point]int64)
+	}
+	l.ended[s.Point] = s.Ended
+	if s.Queued > s.Ready || s.Ready > s.Started || s.Started > s.Ended || l.ended[s.Cause] > s.Ready {
 		panic(fmt.Sprintf("the times of %v are not in order", s.Point))
 	}
 	fmt.Fprintf(&l.out, "%v %v #%d on %d %d>%d %d %d %d %d %d by %v behind %v %v\n", s.Point, s.Op, s.Tag, s.On, s.From, s.To, s.Bytes, s.Queued, s.Ready, s.Started, s.Ended, s.Cause, s.Behind, s.Err)

@@ -135,7 +135,12 @@ func TestBytesInUseAreGivenOnlyWithThePointsOfTheirUsers(t *testing.T) {
 			"free":  func(*rapid.T) { s.free() },
 			"end":   func(*rapid.T) { s.end() },
 			"fits":  func(*rapid.T) { s.fits() },
-			"":      func(*rapid.T) { require.NoError(t, s.m.Check()) },
+			"": func(*rapid.T) {
+				require.NoError(t, s.m.Check())
+				var bytes [2]uint64
+				s.m.Each(func(b mem.Block, pending bool) { bytes[map[bool]int{true: 1}[pending]] += b.Size })
+				require.Equal(t, [2]uint64{s.m.Stats().Live, s.m.Stats().Pending}, bytes)
+			},
 		})
 		for len(s.line.Unended(nil, 1)) > 0 {
 			s.end()
