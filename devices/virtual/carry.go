@@ -199,7 +199,7 @@ func (b *book) submit(cmd *devices.Command, waits []mem.Wait) (mem.Point, error)
 	case devices.OpFill:
 		class = Fill
 	case devices.OpCopy, devices.OpCopyRect:
-		class, x.memory = classOf(b.w.memoryOf(&cmd.Src), b.w.memoryOf(&cmd.Dst))
+		class, x.memory = copied(b.w.memoryOf(&cmd.Src), b.w.memoryOf(&cmd.Dst))
 	}
 	switch {
 	case cmd.Op == devices.OpHostCall:
@@ -215,17 +215,26 @@ func (b *book) submit(cmd *devices.Command, waits []mem.Wait) (mem.Point, error)
 	return p, nil
 }
 
-// classOf is the class of a copy, and the memory whose device says what it costs: as Machine.Copy has it.
-func classOf(from, to int) (Class, int) {
+// copied is the class of a copy, and the memory whose device says what it costs: the destination's, or out of a device the
+// device's.
+func copied(from, to int) (Class, int) {
+	if to == 0 {
+		return ClassOf(from, to), from
+	}
+	return ClassOf(from, to), to
+}
+
+// ClassOf is the class of a copy from one memory to another.
+func ClassOf(from, to int) Class {
 	switch {
 	case from == to:
-		return Inside, to
+		return Inside
 	case from == 0:
-		return Up, to
+		return Up
 	case to == 0:
-		return Down, from
+		return Down
 	}
-	return Peer, to
+	return Peer
 }
 
 // What has no class, and the carrier of what is on the host.

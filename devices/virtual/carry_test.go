@@ -38,7 +38,11 @@ type drivers struct {
 
 const most = 1 << 16
 
-func (d *drivers) Span(s *virtual.Span)              { d.spans[s.Point] = *s }
+func (d *drivers) Span(s *virtual.Span) {
+	if d.spans != nil {
+		d.spans[s.Point] = *s
+	}
+}
 func (d *drivers) Woke(int, int64, int64, mem.Point) {}
 
 func drive(t *testing.T, m virtual.Machine, o virtual.Options) *drivers {
@@ -124,6 +128,24 @@ func carriage(n int, c virtual.Carrying) *virtual.Carriage {
 		out.Devices[i+1] = c
 	}
 	return out
+}
+
+// busyHost has a pilot for peers, a dispatcher for rings, and each hand-over of another length. Its threads are the first device's
+// engines for copies, so that they have to wait for each other, too.
+func busyHost(n int) *virtual.Carriage {
+	c := virtual.Carrying{Queue: 30}
+	for from := range c.HandOver {
+		for to := range c.HandOver[from] {
+			c.HandOver[from][to] = virtual.HandOver{Hold: uint64(100 * to), Delay: uint64(1000*from + 170*to)}
+		}
+	}
+	for k := range c.Classes {
+		c.Classes[k] = virtual.Carry{Enqueue: uint64(50 * k), Submit: uint64(700 - 90*k)}
+	}
+	c.Classes[virtual.Peer].By, c.Classes[virtual.Peer].Hold = virtual.Pilot, 300
+	c.Classes[virtual.Ring].By, c.Classes[virtual.Ring].Hold = virtual.Dispatcher, 200
+	c.Classes[virtual.Up].By = virtual.Program
+	return carriage(n, c)
 }
 
 // TestWhatCarriersCost has each mechanism by itself, with times computed by hand.
@@ -216,6 +238,32 @@ func TestWhatCarriersCost(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestRecordsAreUsedAgain counts what is allocated for a command that is gated by another device's, and for a hop, with carriers
+// and without.
+func TestRecordsAreUsedAgain(t *testing.T) {
+	var each [2]float64
+	for i, c := range []*virtual.Carriage{nil, busyHost(2)} {
+		d := drive(t, &idle{bench{devices: 2, rate: gig, carries: c}, 1}, virtual.Options{})
+		d.spans = nil
+		line := mem.NewTimeline("gates", true, nil)
+		gate := line.Next()
+		gated := d.submit(d.any[1], &devices.Command{Op: devices.OpMarker}, gate) // its record stays
+		round := func() {
+			for range 10 {
+				p := d.fill(1, d.inOrder[1], 100)
+				d.wait(d.copy(d.any[2], 1, 2, 10, p, d.fill(2, d.any[2], 10, p)))
+			}
+		}
+		for range 500 {
+			round()
+		}
+		each[i] = testing.AllocsPerRun(500, round)
+		line.End(gate, nil)
+		d.wait(gated)
+	}
+	require.LessOrEqual(t, each[1], each[0])
 }
 
 // TestACommandBeginsWhenTheLastOfItsWaitsHasBeenHandedOver holds random commands on machines of which nothing is short

@@ -70,7 +70,7 @@ func (w *World) Host() devices.HostDevice { return w.host }
 // open makes the devices.
 func (w *World) open() error {
 	host := engine.NewHost(engine.HostOptions{Workers: 1, Pace: &pace{w, 0}, Sparse: w.opts.Stamps})
-	w.host = &Host{w, host, &hostMemory{bounded(host.Memory(), w.machine.Info(0).GlobalMemory), host, make(map[mem.Block]struct{})}}
+	w.host = &Host{w, host, &hostMemory{w.used(bounded(host.Memory(), w.machine.Info(0).GlobalMemory)), host, make(map[mem.Block]struct{})}}
 	for m := 1; m < w.machine.Memories(); m++ {
 		var in inner
 		var err error
@@ -86,7 +86,7 @@ func (w *World) open() error {
 		if err != nil {
 			return fmt.Errorf("machine: device %d: %w", m, err)
 		}
-		w.devs = append(w.devs, &Device{w, m, in, bounded(in.Memory(), info.GlobalMemory)})
+		w.devs = append(w.devs, &Device{w, m, in, w.used(bounded(in.Memory(), info.GlobalMemory))})
 	}
 	return nil
 }
@@ -111,6 +111,31 @@ func bounded(of mem.Resource, bytes uint64) mem.Resource {
 		panic(fmt.Sprintf("model: a memory of %d bytes: %v", bytes, err)) // not zero
 	}
 	return l
+}
+
+// used is a memory of which the first use costs the host something.
+func (w *World) used(of mem.Resource) mem.Resource {
+	if w.machine.First(1<<30) == 0 {
+		return of
+	}
+	return &firstUse{of, w}
+}
+
+// firstUse charges who gets blocks for what they take beyond the most that was ever taken: what is behind the rest there
+// has been before.
+type firstUse struct {
+	mem.Resource
+	w *World
+}
+
+// AllocAll implements mem.Resource.
+func (m *firstUse) AllocAll(reqs []mem.Request, out []mem.Block, reuse *mem.Reuse) (mem.Outcome, error) {
+	before := m.Stats().PeakLive
+	outcome, err := m.Resource.AllocAll(reqs, out, reuse)
+	if more := m.Stats().PeakLive - before; more > 0 {
+		m.w.charge(plus(times(uint64(len(reqs)-1), m.w.machine.First(0)), m.w.machine.First(more)))
+	}
+	return outcome, err
 }
 
 // pace is a world as the pace of one device.

@@ -36,6 +36,10 @@ type Machine interface {
 	Call(devices.Call) uint64
 	// HostCall is how long a host call takes beside what its code waits for.
 	HostCall() uint64
+	// Wake is how long after the end of what a host thread waited for it goes on.
+	Wake() uint64
+	// First is what the first use of so many bytes of a memory costs the host thread that gets a block there.
+	First(size uint64) uint64
 	// Carriage is what carriers cost; nil is nothing.
 	Carriage() *Carriage
 
@@ -60,6 +64,13 @@ type Work struct {
 	Limit   uint64    // bytes a second at most; 0 is no limit
 	Least   uint64
 	Latency uint64
+
+	Row      uint64 // of a copy of rows: more Setup for each
+	Pageable uint64 // of a copy from or to the program's own memory: Limit
+	// Cores are the channel of the host's processor, of which it takes Width, each a billion a second, for Least: longer
+	// where others have them.
+	Cores []Channel
+	Width uint64
 }
 
 // Kernel is a launch as far as it costs anything.

@@ -29,6 +29,7 @@ type bench struct {
 	both    bool // a device's engine for copies in does those out, too
 	all     bool // one engine does all devices' copies
 	carries *virtual.Carriage
+	first   uint64 // ns for each block and for each KiB, of its first use
 }
 
 const gig = 1_000_000_000
@@ -105,6 +106,8 @@ func (b *bench) Launch(m int, k *virtual.Kernel) virtual.Work {
 }
 
 func (b *bench) Call(devices.Call) uint64 { return b.call }
+func (b *bench) Wake() uint64             { return b.call }
+func (b *bench) First(size uint64) uint64 { return b.first * (1 + size/1024) }
 func (b *bench) HostCall() uint64         { return b.call }
 
 func (b *bench) Carriage() *virtual.Carriage { return b.carries }

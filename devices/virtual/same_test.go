@@ -40,7 +40,7 @@ func (l *teller) Span(s *virtual.Span) {
 	if s.Queued > s.Ready || s.Ready > s.Started || s.Started > s.Ended || l.ended[s.Cause] > s.Ready {
 		panic(fmt.Sprintf("the times of %v are not in order", s.Point))
 	}
-	fmt.Fprintf(&l.out, "%v %v #%d on %d %d>%d %d %d %d %d %d by %v behind %v %v\n", s.Point, s.Op, s.Tag, s.On, s.From, s.To, s.Bytes, s.Queued, s.Ready, s.Started, s.Ended, s.Cause, s.Behind, s.Err)
+	fmt.Fprintf(&l.out, "%v %v #%d on %d %d>%d %d %d %d %d %d %d by %v behind %v %v\n", s.Point, s.Op, s.Tag, s.On, s.From, s.To, s.Bytes, s.Queued, s.Ready, s.Handed, s.Started, s.Ended, s.Cause, s.Behind, s.Err)
 }
 
 func (l *teller) Woke(thread int, slept, woke int64, p mem.Point) {
@@ -49,7 +49,7 @@ func (l *teller) Woke(thread int, slept, woke int64, p mem.Point) {
 
 // program has two host threads enqueue so many commands, of which some fail, with
 // callbacks that enqueue, user events that the other thread sets, host calls and waits.
-func program(t *testing.T, commands int, seed uint64, stamps bool) string {
+func program(t *testing.T, commands int, seed uint64, stamps bool, carries *virtual.Carriage) string {
 	told := &teller{}
 	o := virtual.Options{Observer: told, Seed: seed, Stamps: stamps}
 	for i := range commands / 97 {
@@ -58,7 +58,7 @@ func program(t *testing.T, commands int, seed uint64, stamps bool) string {
 	for i := range 20 {
 		o.Fail = append(o.Fail, virtual.Failure{Memory: 1 + i%4, At: uint64(i) * 1_000_003})
 	}
-	h := open(t, &bench{devices: 4, rate: 10 * gig, shared: 25 * gig, latency: 1500, setup: 700, kernel: 100 * gig, call: 100, chunk: 16 << 10}, o, func(o *runtime.Options) { o.WholeBelow = 1 })
+	h := open(t, &bench{devices: 4, rate: 10 * gig, shared: 25 * gig, latency: 1500, setup: 700, kernel: 100 * gig, call: 100, chunk: 16 << 10, carries: carries}, o, func(o *runtime.Options) { o.WholeBelow = 1 })
 	p, err := h.c.Build(bg, kernels.Program())
 	require.NoError(t, err)
 	k, err := p.Kernel("copy")
@@ -167,14 +167,25 @@ func TestTheSameCallsGiveTheSameTimesHoweverManyProcessorsThereAre(t *testing.T)
 		commands = 10_000
 	}
 	defer goruntime.GOMAXPROCS(goruntime.GOMAXPROCS(1))
-	one := program(t, commands, 3, false)
+	one := program(t, commands, 3, false, nil)
 	goruntime.GOMAXPROCS(2)
-	two := program(t, commands, 3, false)
+	two := program(t, commands, 3, false, nil)
 	require.Contains(t, one, "failure asked for")
 	same(t, one, two)
 	sum := fnv.New64a()
 	_, _ = sum.Write([]byte(one))
 	t.Logf("%d commands, %d bytes of text, twice the same (%#x)", commands, len(one), sum.Sum64())
+}
+
+// TestWhatThreadsOweIsTheSameEachTime has all carriers at work.
+func TestWhatThreadsOweIsTheSameEachTime(t *testing.T) {
+	defer goruntime.GOMAXPROCS(goruntime.GOMAXPROCS(1))
+	for _, seed := range []uint64{0, 3} {
+		goruntime.GOMAXPROCS(1)
+		one := program(t, 3000, seed, false, busyHost(4))
+		goruntime.GOMAXPROCS(2)
+		same(t, one, program(t, 3000, seed, false, busyHost(4)))
+	}
 }
 
 // same compares what is too long to print.
@@ -193,7 +204,8 @@ func same(t *testing.T, one, two string) {
 
 func TestDevicesThatKeepNoBytesTakeTheSameTimes(t *testing.T) {
 	for _, seed := range []uint64{0, 5} {
-		same(t, program(t, 600, seed, false), program(t, 600, seed, true))
+		same(t, program(t, 600, seed, false, nil), program(t, 600, seed, true, nil))
+		same(t, program(t, 600, seed, false, busyHost(4)), program(t, 600, seed, true, busyHost(4)))
 	}
 }
 

@@ -230,12 +230,27 @@ func (w *World) cost(t *task) {
 		if t.work, ok = w.machine.ByWindow(t.from, t.to, max(c.Src.Block.Size, c.Dst.Block.Size), moved(c)); !ok {
 			t.work = w.machine.Copy(t.from, t.to, moved(c))
 		}
+		if c.Op == devices.OpCopyRect {
+			t.work.Setup = plus(t.work.Setup, times(t.work.Row, times(c.Rect.Region[1], c.Rect.Region[2])))
+		}
+		if limit := t.work.Pageable; limit > 0 && (w.programs(c, &c.Src) || w.programs(c, &c.Dst)) && (t.work.Limit == 0 || limit < t.work.Limit) {
+			t.work.Limit = limit
+		}
 	case devices.OpFill:
 		t.work = w.machine.Fill(t.on, c.Size)
 	case devices.OpLaunch:
 		k := kernelOf(c)
 		t.work = w.machine.Launch(t.on, &k)
 	}
+}
+
+// programs reports whether an end of a command is memory of the program's own. (In virtual time none of it is locked.)
+func (w *World) programs(c *devices.Command, l *devices.Loc) bool {
+	if l.Device == nil {
+		return c.Tag != 0 // else it is staging
+	}
+	_, adopted := w.host.res.adopted[l.Block]
+	return adopted && w.memoryOf(l) == 0
 }
 
 // moved is how many bytes a copy moves.
@@ -315,17 +330,28 @@ func (w *World) start(t *task) {
 func (w *World) flow(t *task) {
 	t.left = 1
 	if t.work.Bytes > 0 {
-		t.left++
-		w.counts.Flows++
-		if w.net.Now() < w.now {
-			w.advance()
-		}
-		if _, err := w.net.Start(network.Flow{Path: t.work.Path, Bytes: t.work.Bytes, Limit: t.work.Limit, Tag: uint64(t.num)}); err != nil {
-			t.left--
-			t.err = fmt.Errorf("machine: %w", err)
-		}
+		w.send(t, network.Flow{Path: t.work.Path, Bytes: t.work.Bytes, Limit: t.work.Limit})
+	}
+	if t.work.Width > 0 && t.work.Least > 0 {
+		w.send(t, network.Flow{Path: t.work.Cores, Bytes: times(t.work.Width, t.work.Least), Limit: times(t.work.Width, 1e9)})
+		w.push(w.now, taskPart, t)
+		return
 	}
 	w.push(plus(w.now, t.work.Least), taskPart, t)
+}
+
+// send starts a flow of a task, which does not end before it.
+func (w *World) send(t *task, f network.Flow) {
+	w.counts.Flows++
+	if w.net.Now() < w.now {
+		w.advance()
+	}
+	f.Tag = uint64(t.num)
+	if _, err := w.net.Start(f); err != nil {
+		t.err = fmt.Errorf("machine: %w", err)
+		return
+	}
+	t.left++
 }
 
 // leave gives a task's engine to the next.

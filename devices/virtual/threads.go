@@ -100,7 +100,7 @@ func (w *World) spawn(f func()) {
 	}()
 }
 
-// sleep has the running thread wait until done. To be woken costs what a look at a state does.
+// sleep has the running thread wait until done. To be woken costs what the machine says.
 func (w *World) sleep(ctx context.Context, what fmt.Stringer, p mem.Point, done func() bool) error {
 	if done() {
 		return nil
@@ -177,7 +177,9 @@ func (w *World) wake(look bool) {
 			}
 			t.err = t.ctx.Err()
 		}
-		t.clock, t.state = plus(max(t.clock, w.now), w.machine.Call(devices.Poll)), ready
+		if t.state = ready; t.clock <= w.now { // else it paid debts meanwhile, and finds the end when it comes to wait
+			t.clock = plus(w.now, w.machine.Wake())
+		}
 	}
 }
 

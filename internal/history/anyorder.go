@@ -68,6 +68,8 @@ func (m *anyOrder) Copy(int, int, uint64) virtual.Work                       { r
 func (m *anyOrder) Fill(int, uint64) virtual.Work                            { return m.work() }
 func (m *anyOrder) Launch(int, *virtual.Kernel) virtual.Work                 { return m.work() }
 func (m *anyOrder) Call(devices.Call) uint64                                 { return m.some() / 1000 }
+func (m *anyOrder) Wake() uint64                                             { return m.some() / 1000 }
+func (m *anyOrder) First(uint64) uint64                                      { return 0 }
 func (m *anyOrder) HostCall() uint64                                         { return m.some() }
 func (m *anyOrder) Chunk(_, _ int, size uint64) uint64                       { return size/2 + 1 }
 func (m *anyOrder) Carriage() *virtual.Carriage                              { return nil }

@@ -98,9 +98,9 @@ func (l *loader) threadless(m *yaml.Mapping, d *Device) {
 // classNames are in the order of virtual.Class.
 var classNames = []string{"launch", "fill", "inside", "up", "down", "peer", "ring"}
 
-// carries reports whether the file says anything of carriers.
+// carries reports whether the file says anything of carriers, or of what a host thread owes.
 func (m *Machine) carries() bool {
-	return m.Host.Threads != threads{} || slices.ContainsFunc(m.Devices, func(d Device) bool { return d.Classes != classes{} || d.HandOver != handOvers{} })
+	return m.Host.Threads != threads{} || m.Host.First != first{} || slices.ContainsFunc(m.Devices, func(d Device) bool { return d.Classes != classes{} || d.HandOver != handOvers{} })
 }
 
 // carry makes of the file what Carriage is.
@@ -123,3 +123,18 @@ func (m *Machine) carry(dispatcher, pilot int32) {
 
 // Carriage implements virtual.Machine.
 func (m *Machine) Carriage() *virtual.Carriage { return m.carriage }
+
+// byKernels checks which copies are kernels below, and that devices agree on how many cores they share.
+func (l *loader) byKernels(m *yaml.Mapping, d *Device) {
+	for _, name := range d.ByKernels {
+		if i := slices.Index(classNames, name); i < int(virtual.Inside) || i > int(virtual.Peer) {
+			l.wrong(m.At("copies_wait_for_kernels"), "%s: copies_wait_for_kernels: %q: want some of inside, up, down and peer", m.What, yaml.Short(name))
+		}
+	}
+	for i := range l.out.Devices {
+		if n := l.out.Devices[i].Cores; n > 0 && d.Cores > 0 && n != d.Cores {
+			l.wrong(m.At("cores"), "%s: cores: %d, and %d of device %s: they share the host's", m.What, d.Cores, n, l.out.Devices[i].Name)
+			return
+		}
+	}
+}

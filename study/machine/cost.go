@@ -1,8 +1,10 @@
 package machine
 
 import (
+	"cmp"
 	"math"
 	"math/bits"
+	"slices"
 	"sort"
 	"time"
 
@@ -53,15 +55,36 @@ func (m *Machine) Info(memory int) devices.Info {
 func (m *Machine) Copy(from, to int, size uint64) virtual.Work {
 	r := m.route(from, to)
 	w := virtual.Work{Engine: -1, Bytes: size, Path: r.path, Latency: r.latency}
+	var d *Device
 	switch {
 	case to > 0:
-		d := &m.Devices[to-1]
-		w.Engine, w.Setup = d.in, d.Copy
+		d = &m.Devices[to-1]
+		w.Engine = d.in
 	case from > 0:
-		d := &m.Devices[from-1]
-		w.Engine, w.Setup = d.out, d.Copy
+		d = &m.Devices[from-1]
+		w.Engine = d.out
+	default:
+		return flowing(w)
 	}
-	return flowing(w)
+	if w.Setup, w.Row = d.Copy, d.Row; from == 0 || to == 0 {
+		w.Pageable = m.Host.Pageable
+	}
+	if slices.Contains(d.ByKernels, classNames[virtual.ClassOf(from, to)]) {
+		w.Engine = d.kernels
+	}
+	return flowing(m.onCores(w, d, 1, r.bandwidth))
+}
+
+// coreSecond is how much of a channel of cores one takes in a second.
+const coreSecond = 1e9
+
+// onCores is w where d's work is done by cores of the host, of which it takes so many; alone its bytes go at a bandwidth.
+func (m *Machine) onCores(w virtual.Work, d *Device, width, bandwidth uint64) virtual.Work {
+	if d.Cores > 0 {
+		w.Cores, w.Width = m.cores, min(width, d.Cores)
+		w.Least = max(w.Least, scale(w.Bytes, 1e9, max(bandwidth, 1)))
+	}
+	return w
 }
 
 // ByWindow implements virtual.Machine: the receiver's file says how.
@@ -105,6 +128,7 @@ func (m *Machine) Fill(memory int, size uint64) virtual.Work {
 	if memory > 0 {
 		d := &m.Devices[memory-1]
 		w.Engine, w.Setup = d.kernels, d.Launch
+		w = m.onCores(w, d, 1, d.bandwidth())
 	}
 	return flowing(w)
 }
@@ -136,8 +160,11 @@ func (m *Machine) Launch(memory int, k *virtual.Kernel) virtual.Work {
 		w.Bytes, w.Path = k.Bytes, m.own(memory)
 		w.Least = operations(known, k.Items, d.Rate)
 	}
-	return flowing(w)
+	return flowing(m.onCores(w, d, uint64(d.ComputeUnits), d.bandwidth()))
 }
+
+// bandwidth is that of the device's memory.
+func (d *Device) bandwidth() uint64 { return cmp.Or(d.Bandwidth, math.MaxUint64) }
 
 // kernel is what is known of one, or nil.
 func (d *Device) kernel(name string) *kernel {
@@ -206,6 +233,15 @@ func scale(a, b, c uint64) uint64 {
 	}
 	q, _ := bits.Div64(hi, lo, c)
 	return min(q, math.MaxInt64)
+}
+
+// Wake implements virtual.Machine.
+func (m *Machine) Wake() uint64 { return cmp.Or(m.Host.Wake, m.Host.Poll) }
+
+// First implements virtual.Machine.
+func (m *Machine) First(size uint64) uint64 {
+	f := &m.Host.First
+	return f.Each + scale(size, 1e9, cmp.Or(f.Bandwidth, math.MaxUint64))
 }
 
 // HostCall implements virtual.Machine.

@@ -220,6 +220,7 @@ func (l *loader) device(n ast.Node, more int) {
 		l.kernel(n, m.What, &d.Device)
 	}
 	l.threadless(m, &d.Device)
+	l.byKernels(m, &d.Device)
 	for _, name := range names {
 		d.Device.Name = name
 		l.out.Devices = append(l.out.Devices, d.Device)

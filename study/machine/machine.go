@@ -17,6 +17,7 @@
 package machine
 
 import (
+	"slices"
 	"sync/atomic"
 
 	"godwit/devices"
@@ -39,6 +40,7 @@ type Machine struct {
 
 	// What build makes of the above.
 	channels []channel
+	cores    []network.Channel // the host's, that devices share
 	engines  []engine
 	carriage *virtual.Carriage // nil where the file says nothing of carriers
 	memory   []network.Channel // by memory; -1 where its bandwidth is no limit
@@ -56,7 +58,16 @@ type Host struct {
 	Other     uint64 `json:"other_ns" yaml:"other" unit:"time"`                       // for each other call
 	Call      uint64 `json:"host_call_ns" yaml:"call" unit:"time"`                    // for each host call and callback
 
-	Threads threads `json:"threads,omitzero" yaml:"threads"`
+	Threads  threads `json:"threads,omitzero" yaml:"threads"`
+	Wake     uint64  `json:"wake_ns,omitempty" yaml:"wake" unit:"time"` // from an end until who waits for it goes on; 0 is Poll
+	First    first   `json:"first,omitzero" yaml:"first"`
+	Pageable uint64  `json:"pageable_bytes_per_s,omitempty" yaml:"pageable" unit:"bandwidth"` // of a copy from or to memory of the program's own; 0 is without limit
+}
+
+// first is what the first use of a block costs who gets it.
+type first struct {
+	Each      uint64 `json:"each_ns,omitempty" yaml:"each" unit:"time"`
+	Bandwidth uint64 `json:"bandwidth_bytes_per_s,omitempty" yaml:"bandwidth" unit:"bandwidth"` // 0 is without limit
 }
 
 // Device is a device.
@@ -77,6 +88,9 @@ type Device struct {
 	Kernels      []kernel     `json:"known_kernels,omitempty"`
 	Classes      classes      `json:"classes,omitzero" yaml:"classes"`
 	HandOver     handOvers    `json:"handover,omitzero" yaml:"handover"`
+	Row          uint64       `json:"row_ns,omitempty" yaml:"rows" unit:"time"` // of a copy of rows, for each beside its bytes
+	ByKernels    []string     `json:"copies_wait_for_kernels,omitempty" yaml:"copies_wait_for_kernels"`
+	Cores        uint64       `json:"cores,omitempty" yaml:"cores" from:"1" to:"1024"` // of the host, which its kernels and copies share with others'
 
 	kernels, in, out int32 // engines
 }
@@ -173,6 +187,9 @@ func (m *Machine) build() {
 	}
 	nodes := map[string]int{"host": 0}
 	m.memory = []network.Channel{channel("host memory", m.Host.Bandwidth)}
+	if i := slices.IndexFunc(m.Devices, func(d Device) bool { return d.Cores > 0 }); i >= 0 {
+		m.cores = []network.Channel{channel("host cores", m.Devices[i].Cores*coreSecond)}
+	}
 	for i := range m.Devices {
 		d := &m.Devices[i]
 		nodes[d.Name] = i + 1
