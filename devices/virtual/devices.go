@@ -247,9 +247,6 @@ func (w *World) number(d devices.Device) (int, bool) {
 func (h *Host) Info() devices.Info {
 	info := h.innerHost.Info()
 	info.GlobalMemory = h.w.machine.Info(0).GlobalMemory
-	if h.w.opts.Stamps {
-		info.SVM = noBytes
-	}
 	return info
 }
 

@@ -254,4 +254,6 @@ func TestAHostOfSoManyBytesUsesTheProgramsBesides(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, h.c.SVMFree(p))
 	require.NoError(t, h.c.Check())
+	_, err = open(t, &bench{devices: 1, rate: gig}, virtual.Options{Stamps: true}).c.SVMAlloc(4096, 0, 0)
+	require.ErrorIs(t, err, mem.ErrInvalidOperation, "there are no bytes to point at")
 }
