@@ -109,17 +109,17 @@ type Part struct {
 	After    Why   // what the part before it is to this one
 }
 
-// Path is the critical path up to a time, at which host thread 0 was awake. The parts
-// are in order of time and tile [0, end).
-func (r *Recorder) Path(end int64) (path []Part) {
+// Path is the critical path from one time to another, at which host thread 0 was awake. The
+// parts are in order of time and tile [begin, end).
+func (r *Recorder) Path(begin, end int64) (path []Part) {
 	host := slices.Clone(r.waits[0])
 	onHost := func(t int64) { // what thread 0 did up to t, and what it waited for before
-		for t > 0 {
+		for t > begin {
 			for len(host) > 0 && host[len(host)-1].woke > t {
 				host = host[:len(host)-1]
 			}
-			if len(host) == 0 {
-				path = append(path, Part{From: 0, To: t})
+			if len(host) == 0 || host[len(host)-1].woke <= begin {
+				path = append(path, Part{From: begin, To: t})
 				return
 			}
 			w := host[len(host)-1]

@@ -89,7 +89,7 @@ func TestTheCriticalPathOfOneCopy(t *testing.T) {
 	b.ok(b.q[0].EnqueueWrite(bg, x, 0, make([]byte, 1e6)))
 	require.NoError(t, b.q[0].Finish(bg))
 	end := int64(b.w.Time())
-	path := b.rec.Path(end)
+	path := b.rec.Path(0, end)
 	b.tiles(path, end)
 	require.Len(t, path, 3)
 	require.Nil(t, path[0].Span)
@@ -112,7 +112,7 @@ func TestTheCriticalPathLeadsThroughEnginesAndWaits(t *testing.T) {
 	b.ok(b.q[0].EnqueueFill(bg, y, []byte{1}, 0, 1e6))
 	require.NoError(t, b.q[0].Finish(bg))
 	end := int64(b.w.Time())
-	path := b.rec.Path(end)
+	path := b.rec.Path(0, end)
 	b.tiles(path, end)
 	var spans []*profile.Span
 	for _, part := range path {
@@ -161,7 +161,7 @@ func TestThePathsOfRandomRunsTileTheTime(t *testing.T) {
 			require.NoError(t, q.Finish(bg))
 		}
 		end := int64(b.w.Time())
-		b.tiles(b.rec.Path(end), end)
+		b.tiles(b.rec.Path(0, end), end)
 		for _, s := range b.rec.Spans() {
 			if c := b.rec.Of(s.Cause); c != nil {
 				require.LessOrEqual(t, c.Ended, s.Started)
@@ -170,7 +170,7 @@ func TestThePathsOfRandomRunsTileTheTime(t *testing.T) {
 		}
 	}
 	require.Nil(t, profile.New().Of(mem.Point{}))
-	require.Empty(t, profile.New().Path(0))
+	require.Empty(t, profile.New().Path(0, 0))
 }
 
 func TestHowLongASpanWouldHaveTakenAlone(t *testing.T) {

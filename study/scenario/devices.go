@@ -59,7 +59,7 @@ func (r *runner) open(ctx context.Context) (err error) {
 		return r.stackErr
 	}
 	if slices.ContainsFunc(s.Devices, func(d deviceDecl) bool { return d.Driver == realDriver }) && r.model == nil {
-		_ = r.ctx.OpenLinks(ctx) // before the commands, which are all enqueued at once; where there are none, as without them
+		r.unlinked = r.ctx.OpenLinks(ctx) // before the commands, which are all enqueued at once; where there are none, as without them
 	}
 	r.devs["host"], err = r.ctx.Device(mem.Host)
 	return err

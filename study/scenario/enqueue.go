@@ -38,7 +38,7 @@ func (r *runner) create(ctx context.Context) error {
 		r.views = append(r.views, rb)
 	}
 	for _, q := range s.Queues {
-		rq, err := r.ctx.NewQueue(r.devs[q.Device], runtime.QueueOptions{Name: q.Name, OutOfOrder: q.OutOfOrder, Profiling: true})
+		rq, err := r.ctx.NewQueue(r.devs[q.Device], runtime.QueueOptions{Name: q.Name, OutOfOrder: q.OutOfOrder, Profiling: !r.opt.Plain})
 		if err != nil {
 			return s.blame(q.Line, "queue "+q.Name, err)
 		}
@@ -104,7 +104,9 @@ func (r *runner) alloc(i, line int) error {
 	if err != nil {
 		return r.s.blame(line, "svm "+b.Name, err)
 	}
-	r.at[i], r.ids[i] = uint64(p), r.rec.last()
+	if r.at[i] = uint64(p); !r.opt.Plain {
+		r.ids[i] = r.rec.last()
+	}
 	return r.ctx.SetSVMHint(p, r.lives[i])
 }
 

@@ -32,20 +32,14 @@ func (readKind) text(s *Scenario, c *command) string {
 // lies between the rows must stay.
 const gapByte = 0xcd
 
-func (readKind) enqueue(ctx context.Context, r *runner, i int, q *runtime.Queue, wait []runtime.Event) (_ runtime.Event, err error) {
+func (readKind) enqueue(ctx context.Context, r *runner, i int, q *runtime.Queue, wait []runtime.Event) (runtime.Event, error) {
 	c := &r.s.Commands[i]
-	if r.reads[i], err = r.room(c.hostBytes()); err != nil {
-		return runtime.Event{}, err
-	}
 	if r.s.isSVM(c.Place) {
 		return q.EnqueueSVMRead(ctx, r.pointer(c.Place), r.reads[i], wait...)
 	}
 	b, off := r.object(c.Place)
 	if c.Rect == nil {
 		return q.EnqueueRead(ctx, b, off, r.reads[i], wait...)
-	}
-	if !r.stamps() {
-		flat.Repeat(r.reads[i], []byte{gapByte})
 	}
 	return q.EnqueueReadRect(ctx, b, c.Rect.box(off), r.reads[i], c.Rect.otherBox(c.Rect.HostOffset), c.Rect.Region, wait...)
 }

@@ -46,11 +46,11 @@ func (writeKind) text(s *Scenario, c *command) string {
 
 func (writeKind) enqueue(ctx context.Context, r *runner, i int, q *runtime.Queue, wait []runtime.Event) (runtime.Event, error) {
 	c := &r.s.Commands[i]
-	data, err := r.content(c.Data, c.hostBytes())
-	switch {
-	case err != nil:
-		return runtime.Event{}, err
-	case r.s.isSVM(c.Place):
+	data := r.data[i]
+	if c.Data.pointers != nil { // of what is allocated by now
+		data = c.Data.Bytes(c.hostBytes(), r.at)
+	}
+	if r.s.isSVM(c.Place) {
 		return q.EnqueueSVMWrite(ctx, r.pointer(c.Place), data, wait...)
 	}
 	b, off := r.object(c.Place)

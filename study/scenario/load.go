@@ -38,6 +38,10 @@ type Options struct {
 	// Memory is how many bytes the scenario may name in all: buffers, content and
 	// what its commands read. 0 is DefaultMemory.
 	Memory uint64
+	// Times is how often the commands are there, one time after the other, as in a repeat; the run
+	// then says how long they take. 0 is once, and no such thing. Warm is how many of these do not count where times are taken. What is written one
+	// time is the content of the next, and expectations, which are of one time, are not checked.
+	Times, Warm int
 	// Files are contents by path, which are taken instead of files: for scenarios
 	// that are no files themselves.
 	Files map[string][]byte
@@ -87,7 +91,7 @@ func newLoader(ctx context.Context, file string, opt Options) *loader {
 	l := &loader{
 		source: source{file: file, work: work{ctx: ctx, most: opt.steps}},
 		given:  opt,
-		out:    &Scenario{File: file, Name: strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))},
+		out:    &Scenario{File: file, Times: opt.Times, Warm: opt.Warm, Name: strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))},
 		inputs: make(map[string]string),
 		named:  make(map[string]string),
 		ids:    make(map[string]waitable),

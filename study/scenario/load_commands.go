@@ -15,8 +15,14 @@ func (l *loader) readCommands(m *mapping) {
 	if l.faults > 0 {
 		return // their names and sizes would only raise more
 	}
-	for _, n := range l.list(n) {
-		l.readCommand(n, 0)
+	list, depth := l.list(n), 0
+	for k := range max(l.out.Times, 1) {
+		if l.out.Times > 1 {
+			l.loop, depth = loop{Line: n.GetToken().Position.Line, Round: k, Rounds: l.out.Times}, 1
+		}
+		for _, n := range list {
+			l.readCommand(n, depth)
+		}
 	}
 	if l.faults == 0 {
 		l.checkEnds()

@@ -16,6 +16,10 @@ type Scenario struct {
 	About string `json:"-"`
 	Kind  string `json:"-"` // what godwit predict counts it among
 
+	// Times is how often the commands are there, 0 where nobody wants to know how long they take, of which the first Warm do not count where
+	// times are taken.
+	Times, Warm int `json:"-"`
+
 	// Policy says which blocks go first where a memory is short; empty is the
 	// runtime's default.
 	Policy string

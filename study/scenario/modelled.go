@@ -26,8 +26,7 @@ type modelResult struct {
 	File     string `json:"file"`
 	Makespan uint64 `json:"makespan_ns"` // until the host has seen every command end; what is read to verify comes after
 
-	Reasons  reasonResult `json:"critical_path_by_reason"`
-	Path     []pathPart   `json:"critical_path"` // tiles the time from 0 to the makespan
+	pathResult
 	Devices  []useResult  `json:"device_use"`
 	Engines  []useResult  `json:"engine_use"`
 	Links    []linkUse    `json:"link_use"`          // of links, switches and memories that have carried anything
@@ -35,10 +34,9 @@ type modelResult struct {
 	Solver   solverResult `json:"solver"`
 
 	spans    []profile.Span
-	parts    []profile.Part
 	memories []string // names
 	engines  []string
-	known    map[mem.Point]meaning
+	whole    uint64 // the world's time, over which use is counted
 }
 
 // reasonResult is the critical path's time by reason.
@@ -135,10 +133,11 @@ func (r *runner) stop(res *Result) {
 	}
 	r.struck(res)
 	m := r.model.machine
-	res.Model = &modelResult{Machine: m.Name, File: m.Source, Makespan: r.model.world.Time(), Path: []pathPart{}, Devices: []useResult{}, Engines: []useResult{}, Links: []linkUse{}}
+	res.Model = &modelResult{Machine: m.Name, File: m.Source, Makespan: r.model.world.Time(), Devices: []useResult{}, Engines: []useResult{}, Links: []linkUse{}}
 	out := res.Model
 	out.spans = slices.Clone(r.model.rec.Spans())
 	out.memories = r.names
+	out.whole = out.Makespan
 	out.Commands = r.model.world.Counts().Commands
 	n := r.model.world.Network()
 	work := n.Work()
@@ -220,21 +219,20 @@ func (r *runner) meanings(res *Result) map[mem.Point]meaning {
 	return out
 }
 
-// criticalPath reads the critical path off the records, with names.
-func (r *runner) criticalPath(res *Result) {
-	if r.model == nil {
-		return
+// criticalPath reads the critical path of a period off the spans, with names.
+func (r *runner) criticalPath(res *Result, rec *profile.Recorder, of period) (out pathResult) {
+	out.Path, out.parts, out.known = []pathPart{}, rec.Path(of.from, of.to), r.meanings(res)
+	var bandwidths []uint64
+	if r.model != nil {
+		bandwidths = r.model.machine.Bandwidths()
 	}
-	out, bandwidths := res.Model, r.model.machine.Bandwidths()
-	out.known = r.meanings(res)
-	out.parts = r.model.rec.Path(int64(out.Makespan))
 	before := ""
 	for _, p := range out.parts {
 		part := pathPart{From: uint64(p.From), To: uint64(p.To), Reason: reasonHost, What: "the host", After: p.After.String()}
 		if s := p.Span; s != nil {
-			m := out.meaning(s)
+			m := out.meaning(s, r.names)
 			part.What, part.Reason, part.Command = m.what, m.reason, m.command
-			if alone, ok := profile.Alone(s, bandwidths); ok && len(s.Path) > 0 {
+			if alone, ok := profile.Alone(s, bandwidths); ok && len(s.Path) > 0 { // of a machine
 				part.Shared = uint64(max(p.To-p.From-alone-r.beside(s), 0))
 			}
 		}
@@ -258,6 +256,7 @@ func (r *runner) criticalPath(res *Result) {
 		}
 		out.Path = append(out.Path, part)
 	}
+	return out
 }
 
 // beside is what a copy takes beside its bytes, in nanoseconds.

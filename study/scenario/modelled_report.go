@@ -21,17 +21,59 @@ import (
 // span is a time for people: as precise as it is.
 func spanText(ns uint64) string { return time.Duration(ns).String() }
 
+// briefSpan is a measured time for people: as precise as one is.
+func briefSpan(ns uint64) string {
+	unit := uint64(1)
+	for ns/unit >= 10_000 {
+		unit *= 10
+	}
+	return time.Duration(ns).Round(time.Duration(unit)).String()
+}
+
 func shareText(part, whole uint64) string { return cmp.Or(share(part, whole), "-") }
 
 // makespan shows what a run on a machine took, and by what.
-func (p *printer) makespan(m *modelResult) {
-	fmt.Fprintf(p.w, "modelled on %s: %s; of the critical path compute %s, copies %s, copies since memory was short %s, host %s\n\n",
-		m.Machine, p.paint(spanText(m.Makespan), text.Bold), shareText(m.Reasons.Compute, m.Makespan), shareText(m.Reasons.Copy, m.Makespan),
-		shareText(m.Reasons.Memory, m.Makespan), shareText(m.Reasons.Host, m.Makespan))
+func (p *printer) makespan() {
+	if m := p.r.Makespans; m != nil {
+		fmt.Fprintf(p.w, "makespan by the clock of %s: %s, the median of %s (%s to %s) after %d that do not count\n",
+			m.Clock, p.paint(briefSpan(m.Median), text.Bold), count(len(m.Each), "time", "times"), briefSpan(m.Least), briefSpan(m.Most), m.Warm)
+	}
+	if m := p.r.Model; m != nil {
+		fmt.Fprintf(p.w, "modelled on %s: %s; %s\n\n", m.Machine, p.paint(spanText(m.Makespan), text.Bold), m.reasonsText())
+	}
+	if m := p.r.Measured; m != nil {
+		longer := ""
+		if all := p.r.Makespans; all != nil && all.Median > 0 {
+			longer = fmt.Sprintf(" (%.2f times the median)", float64(m.Makespan)/float64(all.Median))
+		}
+		fmt.Fprintf(p.w, "measured on this computer, taking the times of commands: %s%s; %s\n", p.paint(briefSpan(m.Makespan), text.Bold), longer, m.reasonsText())
+		if m.NoLinks != "" {
+			fmt.Fprintln(p.w, m.NoLinks)
+		}
+		fmt.Fprintln(p.w)
+	}
+}
+
+// reasonsText says where the time of a path went.
+func (m *pathResult) reasonsText() string {
+	whole := m.Reasons.Compute + m.Reasons.Copy + m.Reasons.Memory + m.Reasons.Host
+	return fmt.Sprintf("of the critical path compute %s, copies %s, copies since memory was short %s, host %s",
+		shareText(m.Reasons.Compute, whole), shareText(m.Reasons.Copy, whole), shareText(m.Reasons.Memory, whole), shareText(m.Reasons.Host, whole))
+}
+
+// paths shows the critical path, and of a machine what was how busy.
+func (p *printer) paths() {
+	if m := p.r.Model; m != nil {
+		p.path(&m.pathResult)
+		p.use(m)
+	}
+	if m := p.r.Measured; m != nil {
+		p.path(&m.pathResult)
+	}
 }
 
 // path shows the critical path; of a long one its beginning and its end.
-func (p *printer) path(m *modelResult) {
+func (p *printer) path(m *pathResult) {
 	const ends = 15
 	t := figures.NewTable(">at", ">for", "critical path", "after", ">of it shared")
 	for i := 0; i < len(m.Path); i++ {
@@ -60,11 +102,11 @@ func (p *printer) use(m *modelResult) {
 	engines := m.Engines
 	for _, d := range m.Devices {
 		if d.Spans > 0 {
-			t.Row(d.Name, d.Spans, spanText(d.Busy), shareText(d.Busy, m.Makespan))
+			t.Row(d.Name, d.Spans, spanText(d.Busy), shareText(d.Busy, m.whole))
 		}
 		for len(engines) > 0 && strings.HasPrefix(engines[0].Name, d.Name+" ") {
 			if e := engines[0]; e.Spans > 0 {
-				t.Row("  "+e.Name, e.Spans, spanText(e.Busy), shareText(e.Busy, m.Makespan))
+				t.Row("  "+e.Name, e.Spans, spanText(e.Busy), shareText(e.Busy, m.whole))
 			}
 			engines = engines[1:]
 		}
@@ -72,7 +114,7 @@ func (p *printer) use(m *modelResult) {
 	p.render(t)
 	t = figures.NewTable("link, switch, memory", ">carried", ">busy", ">share", ">full")
 	for _, l := range m.Links {
-		t.Row(l.Name, roughText(l.Bytes), spanText(l.Busy), shareText(l.Busy, m.Makespan), shareText(l.Full, m.Makespan))
+		t.Row(l.Name, roughText(l.Bytes), spanText(l.Busy), shareText(l.Busy, m.whole), shareText(l.Full, m.whole))
 	}
 	if len(m.Links) > 0 {
 		p.render(t)
@@ -96,7 +138,7 @@ func (r *Result) WriteCSV(w io.Writer) error {
 	rows := [][]string{{"command", "op", "what", "reason", "from", "to", "bytes", "engines", "queued_ns", "ready_ns", "started_ns", "ended_ns", "critical_ns", "failed"}}
 	for i := range r.Model.spans {
 		s := &r.Model.spans[i]
-		m := r.Model.meaning(s)
+		m := r.Model.meaning(s, r.Model.memories)
 		failed := ""
 		if s.Err != nil {
 			failed = s.Err.Error()
@@ -121,23 +163,25 @@ func (r *Result) WriteCSV(w io.Writer) error {
 }
 
 // memory is the name of a memory in the scenario.
-func (m *modelResult) memory(i int) string {
-	if i >= 0 && i < len(m.memories) {
-		return m.memories[i]
+func (m *modelResult) memory(i int) string { return nameOf(m.memories, i) }
+
+func nameOf(memories []string, i int) string {
+	if i >= 0 && i < len(memories) {
+		return memories[i]
 	}
 	return ""
 }
 
 // meaning is what a span was.
-func (m *modelResult) meaning(s *profile.Span) meaning {
+func (m *pathResult) meaning(s *profile.Span, memories []string) meaning {
 	if x, ok := m.known[s.Point]; ok {
 		return x
 	}
 	switch s.Op {
 	case devices.OpCopy, devices.OpCopyRect:
-		return meaning{int(s.Tag), fmt.Sprintf("a leg of %s, %s → %s", sizeText(s.Bytes), m.memory(s.From), m.memory(s.To)), reasonCopy}
+		return meaning{int(s.Tag), fmt.Sprintf("a leg of %s, %s → %s", sizeText(s.Bytes), nameOf(memories, s.From), nameOf(memories, s.To)), reasonCopy}
 	case devices.OpLaunch, devices.OpFill:
-		return meaning{int(s.Tag), s.Op.String() + " on " + m.memory(s.On), reasonCompute}
+		return meaning{int(s.Tag), s.Op.String() + " on " + nameOf(memories, s.On), reasonCompute}
 	}
-	return meaning{int(s.Tag), s.Op.String() + " on " + m.memory(s.On), reasonHost}
+	return meaning{int(s.Tag), s.Op.String() + " on " + nameOf(memories, s.On), reasonHost}
 }

@@ -144,6 +144,9 @@ type recording struct {
 
 // sink is whom the runtime tells.
 func (r *runner) sink() trace.CommandSink {
+	if r.opt.Plain {
+		return nil
+	}
 	if r.opt.Record == nil {
 		return r.rec
 	}

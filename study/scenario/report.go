@@ -38,18 +38,13 @@ func (r *Result) Print(w io.Writer, opt PrintOptions) {
 	case len(r.Commands) == 0:
 	case opt.Summary:
 		p.digest()
-		if r.Model != nil {
-			p.makespan(r.Model)
-		}
+		p.makespan()
 		p.memories()
 	case len(r.Journeys) == 0: // else these are what was asked for
 		p.commands()
 		p.segments()
-		if r.Model != nil {
-			p.makespan(r.Model)
-			p.path(r.Model)
-			p.use(r.Model)
-		}
+		p.makespan()
+		p.paths()
 		p.times()
 		p.memories()
 	}

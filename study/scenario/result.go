@@ -47,11 +47,16 @@ type Result struct {
 	Clock string       `json:"clock"`           // whose the times are: "this computer", or "machine" and its name
 	Model *modelResult `json:"model,omitempty"` // of a run on a machine
 
+	Measured  *measuredResult `json:"measured,omitempty"`  // of a run on devices of this computer
+	Makespans *Makespans      `json:"makespans,omitempty"` // where the commands ran several times
+
 	s       *Scenario
 	rec     *recorder
 	records []*trace.CommandRecord // of Commands; nil where there is none
 	ids     []mem.BufferID         // of the scenario's buffers; 0 where it was never made
 	store   func(mem.MemoryID) mem.MemoryID
+	took    *Makespans
+	began   int64 // by the run's clock: when the commands did, the last time
 }
 
 // paramResult is a parameter of the scenario and what it was.

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"godwit/devices"
+	"godwit/internal/flat"
 	"godwit/internal/storage"
 	"godwit/mem"
 	"godwit/mem/trace"
@@ -36,6 +37,9 @@ type RunOptions struct {
 	// Seed draws the order of what happens at one instant on a machine; 0 leaves it as
 	// it comes.
 	Seed uint64
+	// Plain has a real run take no times but those of the host's clock, as a program of its own
+	// would run: its Result has makespans, and whether all that was read is right.
+	Plain bool
 	// Stamps has the devices of a machine keep no bytes, but who wrote them, as machines do
 	// whose files say so.
 	Stamps bool
@@ -63,6 +67,7 @@ type runner struct {
 	mappings []mapped
 
 	events    []runtime.Event // by command; zero where it has none
+	data      [][]byte        // by command; what a write writes
 	reads     [][]byte        // by command; nil where it is no read
 	failed    []error         // by command; why it failed, where it was to
 	fired     []firing        // by command; what its callbacks said
@@ -73,13 +78,36 @@ type runner struct {
 	kept      uint64          // bytes of content that stays until the end: of buffers, and what commands read
 	blank     storage.Blank   // over devices that keep no bytes: what commands read and write
 	recording recording       // of the commands
+	clocked   []period        // the times that the commands ran
+	slept     []hostWait      // in order
+	unlinked  error           // why there are no links between devices that could have some
 	stackErr  error           // why a memory has not the stack of resources it should have
 }
 
 // Run executes a scenario on its devices and verifies it. The Result is never
 // nil; where the run could not be finished its Error says why, and Run returns
 // the same error: Errors where the scenario is at fault.
+//
+// A scenario that was read with Options.Times runs on real devices twice: without times, for the
+// makespans, and with them, for where the time went.
 func Run(ctx context.Context, s *Scenario, opt RunOptions) (*Result, error) {
+	if s.Times == 0 || opt.Machine != nil || opt.Plain {
+		return runOnce(ctx, s, opt)
+	}
+	plain := opt
+	plain.Plain, plain.Record, plain.Read = true, nil, nil
+	first, err := runOnce(ctx, s, plain)
+	if err != nil {
+		return first, err
+	}
+	res, err := runOnce(ctx, s, opt)
+	res.took, res.Makespans = first.took, first.Makespans
+	res.BytesRead, res.BytesCompared, res.BytesUndefined = res.BytesRead+first.BytesRead, res.BytesCompared+first.BytesCompared, res.BytesUndefined+first.BytesUndefined
+	res.Verified, res.Mismatches = res.Verified && first.Verified, append(first.Mismatches, res.Mismatches...)
+	return res, err
+}
+
+func runOnce(ctx context.Context, s *Scenario, opt RunOptions) (*Result, error) {
 	r := &runner{s: s, opt: opt, rec: newRecorder()}
 	res := newResult(s)
 	err := r.run(ctx, res)
@@ -107,14 +135,12 @@ func (r *runner) run(ctx context.Context, res *Result) error {
 	if err := r.create(ctx); err != nil {
 		return err
 	}
-	err := r.enqueueAll(ctx)
-	if err != nil && ctx.Err() == nil {
-		r.abandon()
+	if err := r.prepare(); err != nil {
+		return err
 	}
-	// Where a command was refused because an earlier one had failed by then, the
-	// failure is what there is to say; which of them it is depends on the timing.
-	if werr := r.wait(ctx); err == nil || (werr != nil && errors.Is(err, mem.ErrPoisoned)) {
-		err = werr
+	var err error
+	for k := 0; k < max(r.s.Times, 1) && err == nil; k++ {
+		err = r.once(ctx, k)
 	}
 	r.recording.end()
 	if ctx.Err() != nil {
@@ -124,8 +150,10 @@ func (r *runner) run(ctx context.Context, res *Result) error {
 	if cerr := r.ctx.Check(); cerr != nil && err == nil {
 		err = fmt.Errorf("the runtime's state is not consistent: %w", cerr)
 	}
-	r.explain(res)
-	r.criticalPath(res)
+	if !r.opt.Plain {
+		r.explain(res)
+	}
+	r.measured(res)
 	if err != nil {
 		return err
 	}
@@ -246,11 +274,55 @@ func (r *runner) launching() (on []devices.Device, err error) {
 	return on, nil
 }
 
-// enqueueAll enqueues every command, in order.
-func (r *runner) enqueueAll(ctx context.Context) error {
+// prepare makes what the commands write, and room for what they read, before any clock runs.
+func (r *runner) prepare() (err error) {
 	s := r.s
-	r.reads, r.fired, r.failed = make([][]byte, len(s.Commands)), make([]firing, len(s.Commands)), make([]error, len(s.Commands))
+	n := len(s.Commands)
+	r.data, r.reads, r.fired, r.failed = make([][]byte, n), make([][]byte, n), make([]firing, n), make([]error, n)
 	for i := range s.Commands {
+		c := &s.Commands[i]
+		switch {
+		case c.Kind == opWrite && i >= s.perTime():
+			r.data[i] = r.data[i-s.perTime()]
+		case c.Kind == opWrite && c.Data.pointers == nil:
+			if r.data[i], err = r.content(c.Data, c.hostBytes()); err == nil && !r.stamps() {
+				r.kept += c.hostBytes()
+			}
+		case c.Kind == opRead:
+			if r.reads[i], err = r.room(c.hostBytes()); err == nil && !r.stamps() {
+				flat.Repeat(r.reads[i], []byte{gapByte}) // its pages are there
+			}
+		}
+		if err != nil {
+			return s.blame(c.Line, fmt.Sprintf("#%d %s", i+1, s.text(c)), err)
+		}
+	}
+	return nil
+}
+
+// once runs the commands the k-th time, and notes by the context's clock how long it took until
+// the host had seen all of them end.
+func (r *runner) once(ctx context.Context, k int) error {
+	n := r.s.perTime()
+	took := period{from: r.ctx.Now()}
+	err := r.enqueueAll(ctx, k*n, (k+1)*n)
+	if err != nil && ctx.Err() == nil {
+		r.abandon()
+	}
+	// Where a command was refused because an earlier one had failed by then, the
+	// failure is what there is to say; which of them it is depends on the timing.
+	if werr := r.wait(ctx, k*n); err == nil || (werr != nil && errors.Is(err, mem.ErrPoisoned)) {
+		err = werr
+	}
+	took.to = r.ctx.Now()
+	r.clocked = append(r.clocked, took)
+	return err
+}
+
+// enqueueAll enqueues commands, in order.
+func (r *runner) enqueueAll(ctx context.Context, from, to int) error {
+	s := r.s
+	for i := from; i < to; i++ {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -259,7 +331,7 @@ func (r *runner) enqueueAll(ctx context.Context) error {
 			err = r.listen(i, e)
 		}
 		if err == nil && s.Commands[i].Blocking {
-			if err = e.Wait(ctx); err != nil && ctx.Err() == nil && s.expectedToFail(i) {
+			if err = r.waitFor(ctx, e); err != nil && ctx.Err() == nil && s.expectedToFail(i) {
 				err = nil // wait keeps it
 			}
 		}
@@ -284,17 +356,27 @@ func (r *runner) progress(stage string, done, total int) {
 	}
 }
 
-// wait waits for every command, and returns the first failure in the order of
+// waitFor waits for a command, and notes when, where it has not ended yet.
+func (r *runner) waitFor(ctx context.Context, e runtime.Event) error {
+	if p, err := e.Point(); !r.opt.Plain && err == nil && !p.Reached() {
+		slept := r.ctx.Now()
+		defer func() { r.slept = append(r.slept, hostWait{period{slept, r.ctx.Now()}, p}) }()
+	}
+	return e.Wait(ctx)
+}
+
+// wait waits for every command from one on, and returns the first failure in the order of
 // the scenario.
-func (r *runner) wait(ctx context.Context) error {
-	for i, e := range r.events {
+func (r *runner) wait(ctx context.Context, from int) error {
+	for i := from; i < len(r.events); i++ {
+		e := r.events[i]
 		if e.IsZero() {
 			continue
 		}
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := e.Wait(ctx); err != nil {
+		if err := r.waitFor(ctx, e); err != nil {
 			if err := ctx.Err(); err != nil {
 				return err
 			}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"godwit/mem"
@@ -174,13 +175,19 @@ func (t *timeline) mapped(r *Result) {
 
 // critical shows the critical path of a run on a machine, as a process of its own.
 func (t *timeline) critical(r *Result) {
-	if r.Model == nil {
+	var path []pathPart
+	switch {
+	case r.Model != nil:
+		path = r.Model.Path
+	case r.Measured != nil:
+		path = r.Measured.Path
+	default:
 		return
 	}
 	pid := len(r.Devices) + 1
-	t.process(pid, "critical path on "+r.Model.Machine)
-	for i := range r.Model.Path {
-		p := &r.Model.Path[i]
+	t.process(pid, "critical path on "+strings.TrimPrefix(r.Clock, "machine "))
+	for i := range path {
+		p := &path[i]
 		t.slices = append(t.slices, &slice{
 			pid: pid, queue: "critical path", cat: p.Reason, name: p.What,
 			args:  map[string]any{"after": p.After, "reason": p.Reason, "shared_ns": p.Shared},

@@ -78,6 +78,9 @@ func (r *runner) toldAll(ctx context.Context, res *Result) error {
 	if err := r.ctx.Await(ctx, &r.calls, r.calls.all()); err != nil {
 		return err
 	}
+	if r.opt.Plain {
+		return nil
+	}
 	for i := range r.s.Commands {
 		c, out := &r.s.Commands[i], &res.Commands[i]
 		if len(c.Callbacks) > 0 {

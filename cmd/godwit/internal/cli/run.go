@@ -31,9 +31,10 @@ type runFlags struct {
 	explain  []string
 	dot      string
 	record   string
-	seed     uint64 // this and what follows is of runs in virtual time
-	csv      string
-	stamps   bool
+	timesFlags
+	seed   uint64 // this and what follows is of runs in virtual time
+	csv    string
+	stamps bool
 }
 
 func newRun() *cobra.Command {
@@ -61,6 +62,7 @@ not be finished, 2 bad usage or a faulty scenario, 128 and the signal's number w
   godwit run examples/histogram.yaml --input text=README.md
   godwit run examples/overlap.yaml --driver opencl     # on real devices
   godwit run examples/svm.yaml --stats --profile
+  godwit run examples/overlap.yaml --driver opencl --warm 2 --repeat 5   # how long that takes
   godwit run examples/halo.yaml --machine h200-nvlink  # in virtual time
   godwit run examples/halo.yaml --timeline halo.json   # open in ui.perfetto.dev
   godwit run examples/halo.yaml --summary              # totals: by command, link and buffer
@@ -76,6 +78,7 @@ not be finished, 2 bad usage or a faulty scenario, 128 and the signal's number w
 		},
 	}
 	f.scenarioFlags.register(cmd)
+	f.timesFlags.register(cmd)
 	cmd.Flags().StringVar(&f.csv, "csv", "", "with --machine: write what ran, a line for each command and copy, to `FILE`; - is standard output")
 	cmd.Flags().BoolVar(&f.stamps, "stamps", false, "with --machine: its devices keep no bytes, but who wrote them, and that is what is verified")
 	cmd.Flags().Uint64Var(&f.seed, "seed", 0, "with --machine: draw the order of what happens at one instant by `N`; 0 leaves it as it comes")
@@ -92,6 +95,26 @@ not be finished, 2 bad usage or a faulty scenario, 128 and the signal's number w
 	return cmd
 }
 
+// timesFlags say how often a scenario's commands run, to see how long they take.
+type timesFlags struct{ warm, repeat int }
+
+func (f *timesFlags) register(cmd *cobra.Command) {
+	cmd.Flags().IntVar(&f.warm, "warm", 0, "run the commands `N` times before those that count, over the same buffers and queues")
+	cmd.Flags().IntVar(&f.repeat, "repeat", 0, "run the commands `M` times, without taking other times, and say how long: median, least, most")
+}
+
+func (f *timesFlags) apply(opt *scenario.Options) error {
+	switch {
+	case f.warm < 0 || f.repeat < 0:
+		return fmt.Errorf("--warm %d --repeat %d: want no negative numbers", f.warm, f.repeat)
+	case f.warm > 0 && f.repeat == 0:
+		return errors.New("--warm: it is for --repeat: say how often, too")
+	case f.repeat > 0:
+		opt.Times, opt.Warm = f.warm+f.repeat, f.warm
+	}
+	return nil
+}
+
 func runScenario(ctx context.Context, out io.Writer, file string, f runFlags) (err error) {
 	var writes []given
 	for _, o := range f.targets() {
@@ -104,6 +127,9 @@ func runScenario(ctx context.Context, out io.Writer, file string, f runFlags) (e
 		return err
 	}
 	opt, err := f.options(true)
+	if err == nil {
+		err = f.timesFlags.apply(&opt)
+	}
 	if err != nil {
 		return err
 	}

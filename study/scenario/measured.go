@@ -1,0 +1,182 @@
+package scenario
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"godwit/devices"
+	"godwit/devices/virtual"
+	"godwit/mem"
+	"godwit/mem/trace"
+	"godwit/study/profile"
+)
+
+// What a run took on this computer's devices, or on a machine, where its commands ran
+// several times, and where the time went: by the same path of the same spans.
+
+// period is a stretch of the context's clock, in nanoseconds.
+type period struct{ from, to int64 }
+
+// hostWait is a wait of the host for a command.
+type hostWait struct {
+	period
+	point mem.Point
+}
+
+// Makespans are how long the commands took, each time: from the first enqueue until the host
+// had seen all of them end.
+type Makespans struct {
+	Clock  string   `json:"clock"`
+	Warm   int      `json:"warm"`         // times before, which do not count
+	Each   []uint64 `json:"makespans_ns"` // in order
+	Median uint64   `json:"median_ns"`
+	Least  uint64   `json:"least_ns"`
+	Most   uint64   `json:"most_ns"`
+}
+
+// newMakespans are those of the times that count.
+func newMakespans(clock string, warm int, clocked []period) *Makespans {
+	m := &Makespans{Clock: clock, Warm: warm}
+	for _, p := range clocked[min(warm, len(clocked)):] {
+		m.Each = append(m.Each, uint64(p.to-p.from))
+	}
+	if len(m.Each) == 0 {
+		return nil
+	}
+	sorted := slices.Sorted(slices.Values(m.Each))
+	m.Least, m.Median, m.Most = sorted[0], sorted[len(sorted)/2], sorted[len(sorted)-1]
+	return m
+}
+
+// measuredResult is a run on this computer's devices that has taken times: the last of the
+// times that its commands ran.
+type measuredResult struct {
+	Axis     string `json:"axis"` // what all times of the result are counted from
+	Began    uint64 `json:"began_ns"`
+	Ended    uint64 `json:"ended_ns"`
+	Makespan uint64 `json:"makespan_ns"` // with what taking times costs, which makespans do not have
+	NoLinks  string `json:"no_links,omitempty"`
+	pathResult
+}
+
+// pathResult is where the time of a run went.
+type pathResult struct {
+	Reasons reasonResult `json:"critical_path_by_reason"`
+	Path    []pathPart   `json:"critical_path"` // tiles the time of the run
+	parts   []profile.Part
+	known   map[mem.Point]meaning
+}
+
+// perTime is how many commands run each time.
+func (s *Scenario) perTime() int { return len(s.Commands) / max(s.Times, 1) }
+
+// Took is what the run took, or nil where it did not get so far.
+func (r *Result) Took() *Makespans { return r.took }
+
+// onRealDevices reports whether the run is on this computer's own devices.
+func (r *runner) onRealDevices() bool {
+	return r.model == nil && slices.ContainsFunc(r.s.Devices, func(d deviceDecl) bool { return d.Driver == realDriver })
+}
+
+// measured says what the run took, and where the time went.
+func (r *runner) measured(res *Result) {
+	if len(r.clocked) == 0 {
+		return
+	}
+	last := r.clocked[len(r.clocked)-1]
+	res.took = newMakespans(r.clock(), r.s.Warm, r.clocked)
+	if r.s.Times > 0 {
+		res.Makespans = res.took
+	}
+	res.began = last.from
+	switch {
+	case r.opt.Plain:
+	case r.model != nil:
+		if r.s.Times == 0 {
+			last = period{0, int64(res.Model.Makespan)}
+		}
+		res.Model.Makespan = uint64(last.to - last.from)
+		res.Model.pathResult = r.criticalPath(res, r.model.rec, last)
+	case r.onRealDevices() || r.s.Times > 0:
+		res.Measured = &measuredResult{
+			Axis:  "nanoseconds of this computer's clock since the context was made",
+			Began: uint64(last.from), Ended: uint64(last.to), Makespan: uint64(last.to - last.from), NoLinks: r.noLinks(),
+			pathResult: r.criticalPath(res, r.spans(res, last), last),
+		}
+	}
+}
+
+// noLinks says why two or more GPUs of one vendor have no link.
+func (r *runner) noLinks() string {
+	if r.unlinked == nil {
+		return ""
+	}
+	gpus := make(map[string][]string)
+	for _, name := range r.names[1:] {
+		if i := r.devs[name].Info(); i.Type == devices.GPU {
+			if gpus[i.Vendor] = append(gpus[i.Vendor], name); len(gpus[i.Vendor]) == 2 {
+				why, _, _ := strings.Cut(r.unlinked.Error(), "\n")
+				return fmt.Sprintf("no link between %s: %s", strings.Join(gpus[i.Vendor], " and "), why)
+			}
+		}
+	}
+	return ""
+}
+
+// spans are what the run's records say of its last time, as a world in virtual time tells it.
+func (r *runner) spans(res *Result, last period) *profile.Recorder {
+	var all []virtual.Span
+	ended := make(map[mem.Point]int64)
+	behind := make(map[*mem.Timeline]mem.Point) // by queue: what came last
+	add := func(p mem.Point, waits []mem.Wait, s virtual.Span) {
+		end := r.rec.ended(p)
+		if p.IsZero() || end.Ended == 0 {
+			return
+		}
+		s.Point, s.Err, s.Ready, s.Started, s.Ended = p, end.Err, s.Queued, end.Started, end.Ended
+		for _, w := range append(slices.Clip(waits), mem.Wait{Point: behind[p.Line]}) {
+			if t, ok := ended[w.Point]; ok && t >= s.Ready {
+				s.Ready, s.Cause = t, w.Point
+			}
+		}
+		s.Started = max(s.Started, s.Ready) // also where the queue keeps no times, or by another clock
+		s.Handed, s.Ended = s.Started, max(s.Ended, s.Started) // what passes between a cause and what waited for it is the host's
+		ended[p] = s.Ended
+		if p.Line.InOrder() {
+			behind[p.Line] = p
+		}
+		all = append(all, s)
+	}
+	copied := func(c *trace.CommandRecord, steps []trace.StepRecord) {
+		for i := range steps {
+			s := &steps[i]
+			add(s.Point, s.Waits, virtual.Span{Op: devices.OpCopy, Tag: c.ID, On: int(s.To), From: int(s.From), To: int(s.To), Bytes: s.Range.Size(), Queued: c.Enqueued})
+		}
+	}
+	for _, c := range res.records[max(len(res.records)-r.s.perTime(), 0):] {
+		if c == nil {
+			continue
+		}
+		for i := range c.Evictions {
+			copied(c, c.Evictions[i].Backs)
+		}
+		copied(c, c.Regrows)
+		copied(c, c.Steps)
+		add(c.Point, c.Waits, virtual.Span{Op: opOf[c.Op], Tag: c.ID, On: int(c.Memory), Queued: c.Done})
+	}
+	slices.SortStableFunc(all, func(a, b virtual.Span) int { return int(a.Ended - b.Ended) })
+	rec := profile.New()
+	for i := range all {
+		rec.Span(&all[i])
+	}
+	for _, w := range r.slept {
+		if w.from >= last.from {
+			rec.Woke(0, w.from, w.to, w.point)
+		}
+	}
+	return rec
+}
+
+// opOf are the commands of records that a span tells apart.
+var opOf = map[string]devices.Op{"launch": devices.OpLaunch, "fill": devices.OpFill, "copy": devices.OpCopy, "read": devices.OpCopy, "write": devices.OpCopy}
