@@ -1,6 +1,8 @@
 package virtual
 
 import (
+	"slices"
+
 	"godwit/devices"
 	"godwit/devices/engine"
 	"godwit/mem"
@@ -15,6 +17,9 @@ import (
 //
 // Life of a command, between its waits and its engine: its waits are reached -> they have been handed over (delay) -> it has
 // had its carrier's thread (hold) -> its device has it (submit) -> it waits for its engine.
+//
+// The library can be given nothing that waits for what others carry. So such a command is held, and those behind it in an
+// in-order queue with it: when it has been handed over, the dispatcher gives them to the library one after the other.
 //
 // A command has a record from its submission on. That of one which has ended is kept for as long as a hand-over can take,
 // so ends that were known at a submission count, too. A machine that says nothing of carriers has no records.
@@ -98,11 +103,17 @@ type carried struct {
 	memory int    // whose device says what it costs
 	carry  *Carry
 	since  uint64      // when its host thread had enqueued it
-	waits  []mem.Point // what may hold it up, but for user events
+	waits  []mem.Point // what may hold it up
 	over   bool        // it has ended, at
 	ended  uint64
-	next   *carried // of the same chain of its book; spare
-	later  *carried // of those that have ended, the next
+
+	held   bool    // the library cannot be given it yet, and
+	giving bool    // the dispatcher is about to; then it was given it
+	given  handing // so; zero where it was not
+	parked *task   // its waits have been reached before
+
+	next  *carried // of the same chain of its book; spare
+	later *carried // of those that have ended, the next
 }
 
 // book has the records of a queue.
@@ -212,7 +223,19 @@ func (b *book) submit(cmd *devices.Command, waits []mem.Wait) (mem.Point, error)
 		x.carry = &b.w.carriers.Devices[x.memory].Classes[class]
 	}
 	x.since = b.w.charge(x.carry.Enqueue)
+	if p.Line.InOrder() && x.carry.By == Library {
+		before := b.find(p.Seq - 1)
+		x.held = before != nil && before.held || b.w.carriers.waits(x)
+	}
 	return p, nil
+}
+
+// waits reports whether a command waits for what the library cannot wait for.
+func (k *carriers) waits(x *carried) bool {
+	return slices.ContainsFunc(x.waits, func(p mem.Point) bool {
+		y := k.record(p)
+		return !p.Reached() && (y == nil || y.carry.By != Library)
+	})
 }
 
 // copied is the class of a copy, and the memory whose device says what it costs: the destination's, or out of a device the
@@ -252,8 +275,8 @@ func (b *book) note(p mem.Point, waits []mem.Wait) *carried {
 	}
 	*x = carried{book: b, seq: p.Seq, since: b.w.now, waits: x.waits[:0]}
 	for i := range waits {
-		if k.record(waits[i].Point) != nil {
-			x.waits = append(x.waits, waits[i].Point)
+		if p := waits[i].Point; k.record(p) != nil || !p.Reached() {
+			x.waits = append(x.waits, p)
 		}
 	}
 	if before := (mem.Point{Line: p.Line, Seq: p.Seq - 1}); p.Line.InOrder() && b.find(before.Seq) != nil {
@@ -290,7 +313,7 @@ func (k *carriers) over(p mem.Point, now uint64) {
 
 // forget gives up the records of what can hold up nothing any more.
 func (k *carriers) forget(now uint64) {
-	for x := k.first; x != nil && plus(x.ended, k.window) <= now; x = k.first {
+	for x := k.first; x != nil && !x.giving && plus(x.ended, k.window) <= now; x = k.first {
 		if k.first = x.later; k.first == nil {
 			k.last = nil
 		}
@@ -336,6 +359,10 @@ func (k *carriers) threadOf(by, other Carrier) int32 {
 func (w *World) hand(t *task) {
 	k := &w.carriers
 	x := k.record(t.c.Point())
+	if x.giving {
+		x.parked = t
+		return
+	}
 	best := handing{from: x.since, hold: x.carry.Hold, thread: k.threadOf(x.carry.By, Library), submit: x.carry.Submit}
 	if !t.by.IsZero() {
 		by, memory := Program, 0 // a user event
@@ -353,15 +380,21 @@ func (w *World) hand(t *task) {
 			}
 		}
 	}
-	t.ready, t.by, t.submit, t.work.Engine = best.from, best.cause, best.submit, best.thread
+	if x.given.end() > best.end() {
+		best = x.given
+	}
+	t.ready, t.by, t.submit, t.until, t.work.Engine = best.from, best.cause, best.submit, best.end(), best.thread
 	at := plus(best.from, best.delay)
 	held := plus(at, best.hold)
-	if best.thread < 0 || held <= max(at, w.now) {
-		w.later(plus(held, best.submit), taskHanded, t)
-		return
+	switch {
+	case best.thread >= 0 && held > max(at, w.now):
+		t.hold = held - max(at, w.now)
+		w.later(at, taskHand, t)
+	case x.held:
+		w.later(held, taskHeld, t)
+	default:
+		w.later(t.until, taskHanded, t)
 	}
-	t.hold = held - max(at, w.now)
-	w.later(at, taskHand, t)
 }
 
 // later has a task go on at a time, which may have passed.
@@ -373,12 +406,64 @@ func (w *World) later(at uint64, kind kind, t *task) {
 	w.stepTask(kind, t)
 }
 
-// held gives up the thread that has handed a task on.
+// held gives up the thread that has handed a task on, if one had to.
 func (w *World) held(t *task) {
-	t.threadTo = w.now
-	w.vacate(t.work.Engine, t.c.Point())
-	t.behind, t.thread, t.hold = mem.Point{}, t.work.Engine, 0
-	w.later(plus(w.now, t.submit), taskHanded, t)
+	if x := t.gives; x != nil {
+		w.vacate(t.work.Engine, mem.Point{Line: x.book.q.Timeline(), Seq: x.seq})
+		w.giveTask(t)
+		w.give(x)
+		w.letGo(x)
+		return
+	}
+	if t.hold > 0 {
+		t.threadTo, t.until = w.now, plus(w.now, t.submit)
+		w.vacate(t.work.Engine, t.c.Point())
+		t.behind, t.thread, t.hold = mem.Point{}, t.work.Engine, 0
+	}
+	if x := w.carriers.record(t.c.Point()); x.held {
+		x.held, x.given = false, handing{from: t.ready, cause: t.by}
+		w.letGo(x)
+	}
+	w.later(t.until, taskHanded, t)
+}
+
+// letGo has the dispatcher give the library what was held behind a command, up to what has to wait for others itself.
+func (w *World) letGo(x *carried) {
+	for {
+		y := x.book.find(x.seq + 1)
+		if y == nil || !y.held || y.giving || w.carriers.waits(y) {
+			return
+		}
+		y.giving, y.given = true, handing{from: x.given.from, cause: x.given.cause, thread: -1, submit: y.carry.Submit}
+		if hold := w.carriers.Devices[y.memory].HandOver[Dispatcher][Library].Hold; hold > 0 {
+			t := w.takeTask()
+			t.gives, t.hold, t.work.Engine = y, hold, w.carriers.Threads[Dispatcher]
+			w.engage(t)
+			return
+		}
+		w.give(y)
+		x = y
+	}
+}
+
+// passOver lets go what was held behind a command that fails without having begun.
+func (w *World) passOver(t *task) {
+	if w.carriers.Carriage == nil {
+		return
+	}
+	if x := w.carriers.record(t.c.Point()); x.held && !x.giving {
+		x.held, x.given = false, handing{from: t.ready, cause: t.by}
+		w.letGo(x)
+	}
+}
+
+// give notes that the library has been given a command that was held.
+func (w *World) give(x *carried) {
+	x.held, x.giving, x.given.delay = false, false, w.now-min(x.given.from, w.now)
+	if t := x.parked; t != nil {
+		x.parked = nil
+		w.hand(t)
+	}
 }
 
 // hostQueue is a queue of the host's memory with a book.

@@ -153,6 +153,10 @@ func TestWhatCarriersCost(t *testing.T) {
 	const us = 1000
 	type classes = [virtual.Classes]virtual.Carry
 	type overs = [virtual.Carriers][virtual.Carriers]virtual.HandOver
+	held := virtual.Carrying{
+		Classes:  classes{virtual.Peer: {By: virtual.Pilot}},
+		HandOver: overs{virtual.Pilot: {virtual.Library: {Hold: 40, Delay: 100}}, virtual.Dispatcher: {virtual.Library: {Hold: 25}}},
+	}
 	for _, c := range []struct {
 		name  string
 		costs virtual.Carrying
@@ -228,6 +232,24 @@ func TestWhatCarriersCost(t *testing.T) {
 			}
 			return append(out, int64(d.spans[o].Thread), d.spans[o].HeldFrom, d.spans[o].HeldTo)
 		}, []int64{us + 143, us + 183, 0, us + 140, us + 180}},
+		{"what is behind a held command is given to the library after it", held, func(d *drivers) []int64 {
+			hop := d.copy(d.any[2], 1, 2, us)
+			return d.began(d.fill(2, d.inOrder[2], 10, hop), d.fill(2, d.inOrder[2], 10), d.fill(2, d.inOrder[2], 10))
+		}, []int64{us + 140, us + 165, us + 190}},
+		{"meanwhile the one before runs", held, func(d *drivers) []int64 {
+			hop := d.copy(d.any[2], 1, 2, us)
+			return d.began(d.fill(2, d.inOrder[2], 500, hop), d.fill(2, d.inOrder[2], 10), d.fill(2, d.inOrder[2], 10))
+		}, []int64{us + 140, us + 640, us + 650}},
+		{"one that has to wait itself holds those behind it", held, func(d *drivers) []int64 {
+			hop, late := d.copy(d.any[2], 1, 2, us), d.copy(d.any[2], 1, 2, 3*us)
+			return d.began(d.fill(2, d.inOrder[2], 10, hop), d.fill(2, d.inOrder[2], 10, late), d.fill(2, d.inOrder[2], 10))
+		}, []int64{us + 140, 3*us + 140, 3*us + 165}},
+		{"what comes when the library has them is not held", held, func(d *drivers) []int64 {
+			hop := d.copy(d.any[2], 1, 2, us)
+			p := d.fill(2, d.inOrder[2], 500, hop)
+			require.NoError(d, d.w.Pause(bg, us+300))
+			return d.began(p, d.fill(2, d.inOrder[2], 10))
+		}, []int64{us + 140, us + 640}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for seed := range uint64(3) {
@@ -237,6 +259,48 @@ func TestWhatCarriersCost(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// starts is an observer that keeps what it is told.
+type starts struct{ spans []virtual.Span }
+
+func (s *starts) Span(x *virtual.Span)              { s.spans = append(s.spans, *x) }
+func (s *starts) Woke(int, int64, int64, mem.Point) {}
+
+// TestARingIsHandedOverAsAnythingElse has one behind a fill, and a fill behind it.
+func TestARingIsHandedOverAsAnythingElse(t *testing.T) {
+	costs := virtual.Carrying{Queue: 5}
+	costs.Classes[virtual.Ring] = virtual.Carry{By: virtual.Dispatcher, Enqueue: 300, Hold: 20, Submit: 3}
+	costs.HandOver[virtual.Library][virtual.Dispatcher] = virtual.HandOver{Hold: 10, Delay: 100}
+	costs.HandOver[virtual.Dispatcher][virtual.Library] = virtual.HandOver{Hold: 40, Delay: 200}
+	for _, exact := range []bool{false, true} {
+		told := &starts{}
+		h := open(t, &bench{devices: 2, rate: gig, kernel: gig, carries: carriage(2, costs)}, virtual.Options{Observer: told, Exact: exact})
+		b := h.buffer(64 << 10)
+		h.runs(func() {
+			h.ok(h.qs[0].EnqueueFill(bg, b, []byte{1}, 0, 64<<10))
+			h.migrate(1, b)
+			h.ok(h.qs[1].EnqueueFill(bg, b, []byte{2}, 0, 64<<10))
+		})
+		var fills, rings []virtual.Span
+		for _, s := range told.spans {
+			switch {
+			case s.Ring:
+				rings = append(rings, s)
+			case s.Op == devices.OpFill:
+				fills = append(fills, s)
+			}
+		}
+		require.Len(t, fills, 2)
+		require.Len(t, rings, 1)
+		require.Equal(t, fills[0].Ended, rings[0].Ready)
+		require.Equal(t, fills[0].Point, rings[0].Cause)
+		require.Equal(t, fills[0].Ended+100+10+20+3, rings[0].Started)
+		require.Equal(t, rings[0].Started, rings[0].Handed)
+		require.Equal(t, rings[0].HeldFrom+30, rings[0].HeldTo)
+		require.Equal(t, rings[0].Point, fills[1].Cause)
+		require.Equal(t, rings[0].Ended+200+40+40, fills[1].Started, "behind the migration's marker")
 	}
 }
 
@@ -267,17 +331,15 @@ func TestRecordsAreUsedAgain(t *testing.T) {
 }
 
 // TestACommandBeginsWhenTheLastOfItsWaitsHasBeenHandedOver holds random commands on machines of which nothing is short
-// against the rule: the greatest of end + hand-over over all waits, and of its own enqueue.
+// against the rule: the greatest of end + hand-over over all waits, of its own enqueue, and of when the library is given it.
 func TestACommandBeginsWhenTheLastOfItsWaitsHasBeenHandedOver(t *testing.T) {
-	for seed := range uint64(40) {
+	heldBehind := 0
+	for seed := range uint64(60) {
 		r := rand.New(rand.NewPCG(seed, 9))
-		some := func() uint64 { return r.Uint64N(300) * r.Uint64N(2) }
+		some := func() uint64 { return r.Uint64N(30_000) * r.Uint64N(2) }
 		cs := carriage(3, virtual.Carrying{})
-		for i := range cs.Devices {
-			d := &cs.Devices[i]
-			if i == 0 {
-				continue
-			}
+		for i := range cs.Devices[1:] {
+			d := &cs.Devices[i+1]
 			d.Queue = some()
 			for from := range d.HandOver {
 				for to := range d.HandOver[from] {
@@ -286,68 +348,78 @@ func TestACommandBeginsWhenTheLastOfItsWaitsHasBeenHandedOver(t *testing.T) {
 			}
 			for k := range d.Classes {
 				d.Classes[k] = virtual.Carry{By: virtual.Carrier(r.IntN(int(virtual.Carriers))), Enqueue: some() / 10, Submit: some()}
-				if d.Classes[k].By >= virtual.Dispatcher {
+				if cs.Threads[d.Classes[k].By] >= 0 {
 					d.Classes[k].Hold = some()
-				}
-				if cs.Threads[d.Classes[k].By] < 0 {
-					d.Classes[k].Hold = 0
 				}
 			}
 		}
 		d := drive(t, &idle{bench{devices: 3, rate: gig, call: 5, carries: cs}, 1000}, virtual.Options{Seed: seed})
 		ref := &carryReference{cs: cs, all: make(map[mem.Point]*carryCommand)}
+		before := make(map[devices.Queue]*carryCommand)
 		for range 300 {
 			switch r.IntN(12) {
 			case 0:
-				require.NoError(t, d.w.Pause(bg, time.Duration(r.IntN(500))))
+				require.NoError(t, d.w.Pause(bg, time.Duration(r.IntN(50_000))))
 			case 1:
 				d.w.Enter(devices.Enqueue)
 			}
 			var after []mem.Point
+			x := &carryCommand{class: virtual.Classes, memory: 1 + r.IntN(3), now: d.w.Now() - 1}
 			for range r.IntN(4) {
 				if n := len(ref.order); n > 0 {
-					after = append(after, ref.order[max(n-1-r.IntN(12), 0)])
+					p := ref.order[max(n-1-r.IntN(12), 0)]
+					after, x.after = append(after, p), append(x.after, ref.all[p])
 				}
 			}
-			on, from, to, size := 1+r.IntN(3), 1+r.IntN(3), 1+r.IntN(3), 1+r.Uint64N(400)
-			x := &carryCommand{memory: on, after: after}
+			on, from, size := x.memory, 1+r.IntN(3), 1+r.Uint64N(30_000)
+			q := d.any[on]
+			if r.IntN(3) > 0 {
+				q = d.inOrder[on]
+				x.before, before[q] = before[q], x
+			}
 			var p mem.Point
 			switch r.IntN(5) {
 			case 0:
-				x.class, p = virtual.Fill, d.fill(on, d.any[on], size, after...)
+				x.class, p = virtual.Fill, d.fill(on, q, size, after...)
 			case 1:
-				x.class, p = virtual.Up, d.copy(d.any[on], 0, on, size, after...)
+				x.class, p = virtual.Up, d.copy(q, 0, on, size, after...)
 			case 2:
-				x.class, p = virtual.Down, d.copy(d.any[on], on, 0, size, after...)
+				x.class, p = virtual.Down, d.copy(q, on, 0, size, after...)
 			case 3:
-				x.class, x.memory = virtual.Peer, to
-				if from == to {
-					x.class = virtual.Inside
-				}
-				p = d.copy(d.any[to], from, to, size, after...)
+				x.class, p = virtual.ClassOf(from, on), d.copy(q, from, on, size, after...)
 			case 4:
-				x.class, p = virtual.Classes, d.submit(d.any[on], &devices.Command{Op: devices.OpMarker}, after...)
-				size = 0
+				size, p = 0, d.submit(q, &devices.Command{Op: devices.OpMarker}, after...)
 			}
-			x.size, x.since = size, d.w.Time()
+			x.size, x.since, x.ordered = size, d.w.Time(), q == d.inOrder[on]
 			ref.all[p] = x
 			ref.order = append(ref.order, p)
 		}
 		d.wait(ref.order...)
 		for i, p := range ref.order {
-			want := ref.ends(p)
-			require.EqualValues(t, want, d.spans[p].Ended, "seed %d, command %d: %+v", seed, i, *ref.all[p])
+			x := ref.all[p]
+			ref.run(x)
+			require.EqualValues(t, x.end, d.spans[p].Ended, "seed %d, command %d: %+v", seed, i, x)
+			if x.given > 0 {
+				heldBehind++
+			}
 		}
 	}
+	require.Greater(t, heldBehind, 1000)
 }
 
 type carryCommand struct {
-	class  virtual.Class
-	memory int
-	after  []mem.Point
-	size   uint64
-	since  uint64
-	end    uint64
+	class      virtual.Class
+	memory     int
+	ordered    bool // its queue is in order
+	after      []*carryCommand
+	before     *carryCommand // in its queue
+	size       uint64
+	now, since uint64 // when it was submitted, and enqueued
+
+	held  bool
+	let   uint64 // when the library was given it, of one that was held
+	given uint64 // likewise, by who was held before it
+	end   uint64
 }
 
 type carryReference struct {
@@ -363,24 +435,43 @@ func (r *carryReference) costs(x *carryCommand) (c virtual.Carry) {
 	return c
 }
 
-// ends is when a command ends. Those it waits for came before it, so they have been asked.
-func (r *carryReference) ends(p mem.Point) uint64 {
-	x := r.all[p]
-	c := r.costs(x)
-	begin := x.since + c.Hold + c.Submit
-	for _, a := range x.after {
-		y := r.all[a]
-		by, at := r.costs(y).By, y.end
-		switch h := r.cs.Devices[x.memory].HandOver[by][c.By]; {
+func (x *carryCommand) waits() []*carryCommand {
+	if x.before == nil {
+		return x.after
+	}
+	return append(slices.Clone(x.after), x.before)
+}
+
+// blocked reports whether x waits, at a time, for what the library cannot wait for.
+func (r *carryReference) blocked(x *carryCommand, at uint64) bool {
+	return slices.ContainsFunc(x.waits(), func(y *carryCommand) bool { return y.end > at && r.costs(y).By != virtual.Library })
+}
+
+// run finds out when a command ends. Those it waits for came before it, so they have been run.
+func (r *carryReference) run(x *carryCommand) {
+	c, d := r.costs(x), &r.cs.Devices[x.memory]
+	handed, begin, ready := x.since+c.Hold, x.since+c.Hold+c.Submit, uint64(0)
+	for _, y := range x.waits() {
+		by, at, more := r.costs(y).By, y.end, uint64(0)
+		switch h := d.HandOver[by][c.By]; {
 		case by != virtual.Library || c.By != virtual.Library:
-			at += h.Delay + h.Hold + c.Hold + c.Submit
+			at, more = at+h.Delay+h.Hold+c.Hold, c.Submit
 		case x.memory == y.memory:
-			at += r.cs.Devices[x.memory].Queue
+			at += d.Queue
 		default:
 			at += h.Delay
 		}
-		begin = max(begin, at)
+		if ready = max(ready, y.end); at+more > begin {
+			handed, begin = at, at+more
+		}
+	}
+	behind := x.before != nil && x.before.held && x.before.let > x.now
+	if x.held = x.ordered && c.By == virtual.Library && (behind || r.blocked(x, x.now)); x.held {
+		x.let = max(handed, ready)
+		if behind && !r.blocked(x, x.before.let) {
+			x.given = x.before.let + d.HandOver[virtual.Dispatcher][virtual.Library].Hold
+			x.let, begin = x.given, max(begin, x.given+c.Submit)
+		}
 	}
 	x.end = begin + x.size
-	return x.end
 }

@@ -31,8 +31,10 @@ type task struct {
 	err      error
 	next     *task // waits for the same engine
 
-	hold, submit       uint64 // of its carrier; see handing
-	thread             int32  // that has handed it on
+	hold, submit       uint64   // of its carrier; see handing
+	until              uint64   // then its device has it
+	gives              *carried // or this is the dispatcher, which gives it to the library
+	thread             int32    // that has handed it on
 	threadAt, threadTo uint64
 }
 
@@ -167,6 +169,7 @@ func (w *World) begin(t *task) {
 			t.err = err
 			w.report(t)
 			w.carriers.over(t.c.Point(), w.now)
+			w.passOver(t)
 			t.c.Finish(err)
 			w.giveTask(t)
 			return

@@ -63,7 +63,7 @@ func (m *anyOrder) work() virtual.Work {
 
 func (m *anyOrder) Memories() int                                            { return m.devices + 1 }
 func (m *anyOrder) Bandwidths() []uint64                                     { return nil }
-func (m *anyOrder) Engines() []int                                           { return nil }
+func (m *anyOrder) Engines() []int                                           { return []int{1, 2} } // the threads of carriers
 func (m *anyOrder) Copy(int, int, uint64) virtual.Work                       { return m.work() }
 func (m *anyOrder) Fill(int, uint64) virtual.Work                            { return m.work() }
 func (m *anyOrder) Launch(int, *virtual.Kernel) virtual.Work                 { return m.work() }
@@ -72,12 +72,32 @@ func (m *anyOrder) Wake() uint64                                             { r
 func (m *anyOrder) First(uint64) uint64                                      { return 0 }
 func (m *anyOrder) HostCall() uint64                                         { return m.some() }
 func (m *anyOrder) Chunk(_, _ int, size uint64) uint64                       { return size/2 + 1 }
-func (m *anyOrder) Carriage() *virtual.Carriage                              { return nil }
 func (m *anyOrder) Staging() uint64                                          { return 0 }
 func (m *anyOrder) ByWindow(_, _ int, _, _ uint64) (w virtual.Work, ok bool) { return w, false }
 
 func (m *anyOrder) Info(memory int) devices.Info {
 	return devices.Info{Name: fmt.Sprint("any", memory), Type: devices.GPU, ComputeUnits: 1, LocalMemory: 64 << 10, BaseAlign: Align, MaxWorkGroup: 1024}
+}
+
+// Carriage has every other machine hand commands over, from anybody to anybody.
+func (m *anyOrder) Carriage() *virtual.Carriage {
+	if m.IntN(2) == 0 {
+		return nil
+	}
+	c := &virtual.Carriage{Threads: [...]int32{-1, -1, 0, 1}, Devices: make([]virtual.Carrying, 1+m.devices)}
+	for i := range c.Devices[1:] {
+		d := &c.Devices[1+i]
+		d.Queue = m.some() / 100
+		for k := range d.Classes {
+			d.Classes[k] = virtual.Carry{By: virtual.Carrier(m.IntN(int(virtual.Carriers))), Enqueue: m.some() / 1000, Hold: m.some() / 100, Submit: m.some() / 100}
+		}
+		for from := range d.HandOver {
+			for to := range d.HandOver[from] {
+				d.HandOver[from][to] = virtual.HandOver{Hold: m.some() / 100, Delay: m.some() / 10}
+			}
+		}
+	}
+	return c
 }
 
 func (m *anyOrder) Link(from, to int) mem.Link {

@@ -3,6 +3,7 @@ package profile_test
 import (
 	"context"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -25,6 +26,10 @@ links:
 `
 
 const peers = twoGPUs + "- {between: [g, g], latency: 1 us, bandwidth: 20 GB/s}\n"
+
+// carried has threads of the host hand commands over.
+var carried = strings.Replace(peers, "copy: 3 us,", `copy: 3 us, classes: {fill: {enqueue: 2 us, submit: 1 us}, up: {by: program, submit: 2 us}, peer: {by: pilot, enqueue: 3 us, hold: 4 us, submit: 1 us}},
+  handover: {queue: {delay: 500 ns}, library-pilot: {hold: 1 us, delay: 9 us}, pilot-library: {hold: 5 us, delay: 7 us}, program-pilot: {delay: 3 us}, pilot-pilot: {hold: 1 us}},`, 1)
 
 // bench is a context on a machine, recorded.
 type bench struct {
@@ -133,11 +138,33 @@ func TestTheCriticalPathLeadsThroughEnginesAndWaits(t *testing.T) {
 	require.LessOrEqual(t, devices[1].Busy, end)
 }
 
+// A hop behind a fill: the time between is the host's, and its pilot is busy with it.
+func TestAHandOverIsTheHosts(t *testing.T) {
+	b := open(t, carried, 0)
+	x := b.buffer(1e6)
+	b.ok(b.q[0].EnqueueFill(bg, x, []byte{1}, 0, 1e6))
+	b.ok(b.q[1].EnqueueMigrate(bg, []*runtime.Buffer{x}, 0))
+	require.NoError(t, b.q[1].Finish(bg))
+	end := int64(b.w.Time())
+	path := b.rec.Path(end)
+	b.tiles(path, end)
+	var took []int64
+	var after []profile.Why
+	for _, p := range path {
+		took, after = append(took, p.To-p.From), append(after, p.After)
+	}
+	require.Equal(t, []int64{3000, 1000, 5000 + 1000, 9000 + 5000 + 1000, 3000 + 50_000 + 1000, 5000 + 7000, 2000}, took, "enqueued, submitted, the fill, handed over, the hop, to the migration's marker, woken")
+	require.Equal(t, []profile.Why{profile.Start, profile.Enqueued, profile.Handed, profile.Waited, profile.Handed, profile.Waited, profile.Woken}, after)
+	pilot := b.rec.EngineUse(8)[1]
+	require.Equal(t, 1, pilot.Spans)
+	require.Equal(t, int64(5000), pilot.Busy)
+}
+
 // Whatever ran, the parts of the path tile the time, and each but the first follows from
 // what it says: nothing begins before its cause has ended.
 func TestThePathsOfRandomRunsTileTheTime(t *testing.T) {
-	for seed := range uint64(20) {
-		b := open(t, []string{twoGPUs, peers}[seed%2], seed/2)
+	for seed := range uint64(30) {
+		b := open(t, []string{twoGPUs, peers, carried}[seed%3], seed/3)
 		r := rand.New(rand.NewPCG(seed, 17))
 		var buffers []*runtime.Buffer
 		for range 4 {
