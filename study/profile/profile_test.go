@@ -146,7 +146,7 @@ func TestAHandOverIsTheHosts(t *testing.T) {
 	b.ok(b.q[1].EnqueueMigrate(bg, []*runtime.Buffer{x}, 0))
 	require.NoError(t, b.q[1].Finish(bg))
 	end := int64(b.w.Time())
-	path := b.rec.Path(end)
+	path := b.rec.Path(0, end)
 	b.tiles(path, end)
 	var took []int64
 	var after []profile.Why
