@@ -89,6 +89,7 @@ var house = map[string]string{
 	"study/report":     "internal/figures mem/trace study/alloc/formats study/alloc/replay study/alloc/pack",
 	"study/sweep":      "internal/figures study/scenario study/machine",
 	"study/compare":    "study/scenario",
+	"study/calibrate":  "devices/virtual internal/figures lib/kernels runtime study/machine",
 	"study/plot":       "mem internal/suggest",
 	"lib/tensor":       "lib/backend",
 

@@ -204,6 +204,7 @@ commands:
 		"sweep machines": {"sweep", swept, "--set", "n=1..60", "--machine", "h200x2-pcie,h200x2-nvlink", "--json"},
 		"compare":        {"compare", long, "--policy", "lru,cost", "--json"},
 		"machines":       {"machines", "--json"},
+		"calibrate":      {"calibrate", "--driver", "cpu", "--count", "2", "--json"},
 		"schema":         {"schema", "scenario"},
 		"devices":        {"devices", "--json"},
 		"replay":         {"replay", trace, "--repeats", "1", "--report", out, "--json"},

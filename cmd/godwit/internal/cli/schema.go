@@ -12,6 +12,7 @@ import (
 	"godwit/internal/icd/tracelog"
 	"godwit/internal/suggest"
 	"godwit/study/alloc/fuzz"
+	"godwit/study/calibrate"
 	"godwit/study/compare"
 	"godwit/study/scenario"
 	"godwit/study/sweep"
@@ -33,6 +34,7 @@ var jsonOutputs = []struct {
 	{"examples", examplesOutput{}},
 	{"machines", machinesOutput{}},
 	{"machines NAME", machineInfo{}},
+	{"calibrate", calibrate.Result{}},
 	{"version", versionInfo{}},
 	{"replay", replayOutput{}},
 	{"trace info", []traceFigures{}},

@@ -11,6 +11,7 @@ func verbs() []*cobra.Command {
 		newExec(),
 		newExamples(),
 		newMachines(),
+		newCalibrate(),
 		newDevices(),
 		newBench(),
 		newFuzz(),

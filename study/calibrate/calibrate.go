@@ -1,0 +1,348 @@
+package calibrate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"godwit/devices/virtual"
+	"godwit/runtime"
+	"godwit/study/machine"
+)
+
+// Options say what to measure, and how long.
+type Options struct {
+	Runtime  runtime.Options // of the context: its devices, which Run closes, and where these are modelled their world
+	Name     string          // of the machine
+	Head     []string        // lines of comment at the file's head
+	Quick    bool            // fewer sizes
+	Time     time.Duration   // that measuring is to take; the fit takes some seconds more
+	Once     bool            // one slope each, since times are the same again, as in virtual time
+	Progress func(what string, done, of int)
+}
+
+// Result is what came of it.
+type Result struct {
+	File    string   `json:"file"` // text of the machine's
+	Values  []Value  `json:"figures"`
+	Shapes  []Shape  `json:"shapes"`
+	Missing []string `json:"missing,omitempty"` // shapes that failed, and why
+	Notes   []string `json:"notes,omitempty"`
+}
+
+// Shape is what one was measured to take, and what it takes on the machine: of a unit, in
+// nanoseconds.
+type Shape struct {
+	Name string `json:"shape" show:"shape"`
+	Figure
+	Modelled float64 `json:"modelled_ns" show:"modelled|span"`
+	Off      float64 `json:"off_percent" show:"off by|%+.1f %%"` // modelled over measured, less 100
+	Use      string  `json:"use" show:"used"`                    // read off, fitted, or held out: by no figure
+}
+
+const heldOut = "held out"
+
+// calibration is the state of a run.
+type calibration struct {
+	Options
+	bench    *bench
+	site     *site
+	shapes   []*shape
+	measured map[*shape]Figure
+	told     *told
+	tables   map[string][]table
+	result   Result
+	until    time.Time // measuring ends
+	done, of int
+}
+
+// Run measures. The result is there also where shapes have failed, which it then says;
+// err is why there is none.
+func Run(ctx context.Context, o Options) (_ *Result, err error) {
+	c := &calibration{Options: o, measured: make(map[*shape]Figure), tables: make(map[string][]table)}
+	if err := c.measure(ctx); err != nil {
+		return nil, err
+	}
+	if err := c.model(ctx); err != nil {
+		return nil, fmt.Errorf("machine: %w", err)
+	}
+	return &c.result, nil
+}
+
+func (c *calibration) say(what string) {
+	if c.Progress != nil {
+		c.Progress(what, c.done, c.of)
+	}
+	c.done++
+}
+
+// measure runs all shapes on the devices.
+func (c *calibration) measure(ctx context.Context) (err error) {
+	if c.bench, err = openBench(ctx, c.Runtime); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.bench.close()) }()
+	if err := c.bench.learn(); err != nil {
+		return err
+	}
+	c.told, c.site = c.bench.told, look(c.bench)
+	c.shapes = c.site.shapes(c.Quick)
+	tables := c.site.kernels(c.Quick)
+	c.of = len(c.shapes) + len(tables) + 1
+	c.until = time.Now().Add(c.Time * 3 / 4)
+	for i, s := range c.shapes {
+		c.say(s.name)
+		f, err := c.bench.slope(s, c.again(len(c.shapes)-i))
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err != nil {
+			c.miss(s.name, err)
+			continue
+		}
+		c.measured[s] = f
+	}
+	c.until = time.Now().Add(c.Time / 4)
+	for i := range tables {
+		t := &tables[i]
+		c.say(t.Kernel + " on " + t.group)
+		if err := c.table(t, len(tables)-i); err != nil {
+			c.miss(t.Kernel+" on "+t.group, err)
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if len(t.Sizes) > 0 {
+			c.tables[t.group] = append(c.tables[t.group], t.table)
+		}
+	}
+	return nil
+}
+
+func (c *calibration) miss(name string, err error) {
+	c.result.Missing = append(c.result.Missing, name+": "+oneLine(err.Error()))
+}
+
+// most is the most slopes that a figure is the median of.
+const most = 31
+
+// again shares the time that is left among so many. Where noise was longer than what is measured,
+// it takes as many slopes as there may be.
+func (c *calibration) again(left int) func(all []float64) bool {
+	end := time.Now().Add(time.Until(c.until) / time.Duration(max(left, 1)))
+	return func(all []float64) bool {
+		if c.Once || len(all) >= most {
+			return false
+		}
+		now := time.Now()
+		return now.Before(end) || now.Before(c.until) && (len(all) < 3 || figureOf(slices.Clone(all)).Value <= 0)
+	}
+}
+
+// model finds the figures, and writes the file.
+func (c *calibration) model(ctx context.Context) error {
+	c.say("the machine")
+	values := c.site.values()
+	c.result.Values = values
+	byName := make(map[string]*Value)
+	for i := range values {
+		byName[values[i].Name] = &values[i]
+	}
+	var fit, all []*shape
+	for _, s := range c.shapes {
+		f, ok := c.measured[s]
+		switch {
+		case !ok:
+		case s.reads != "":
+			v := byName[s.reads]
+			v.Time, v.Spread, v.How = max(f.Value, 0), f.Spread, readOff
+			all = append(all, s)
+		case f.Value > 0:
+			fit, all = append(fit, s), append(all, s)
+		default:
+			c.miss(s.name, fmt.Errorf("longer runs took less time (%.0f ns a unit)", f.Value))
+		}
+	}
+	c.guess(values)
+	held := holdOut(fit)
+	if err := c.fit(ctx, values, fit, held); err != nil {
+		return err
+	}
+	modelled, err := c.modelled(ctx, c.site.write(c.Name, "", nil, values, c.tables, true), all)
+	if err != nil {
+		return err
+	}
+	for i, s := range all {
+		use := fitted
+		switch {
+		case s.reads != "":
+			use = readOff
+		case held[s]:
+			use = heldOut
+		}
+		f := c.measured[s]
+		c.result.Shapes = append(c.result.Shapes, Shape{s.name, f, modelled[i], 100 * (modelled[i]/f.Value - 1), use})
+	}
+	c.note(fitted)
+	c.note(heldOut)
+	c.result.File = c.site.write(c.Name, c.about(), append(c.Head, c.assumed()...), values, c.tables, true)
+	_, err = machine.Parse(c.Name+".yaml", []byte(c.result.File), machine.Options{})
+	return err
+}
+
+func (c *calibration) about() string {
+	var what []string
+	for _, g := range c.site.groups {
+		what = append(what, fmt.Sprintf("%d x %s", len(g.devs), oneLine(g.info.Name)))
+	}
+	return "Measured by godwit calibrate: " + strings.Join(what, ", ")
+}
+
+// guess has the fit begin near: a bandwidth that nobody limits would tell nothing.
+func (c *calibration) guess(values []Value) {
+	for i := range values {
+		if v := &values[i]; v.How == "" {
+			v.Time = 1000
+			if v.rate {
+				v.Time = c.slowest(v.Name)
+			}
+		}
+	}
+}
+
+// slowest is what a MiB takes by the shape that moves the most bytes of those that a figure is about.
+func (c *calibration) slowest(name string) float64 {
+	best := 10_000.0
+	for _, s := range c.shapes {
+		if f, ok := c.measured[s]; ok && s.bytes > 0 && strings.HasPrefix(name+" ", s.of+" ") && f.Value > 0 {
+			best = f.Value / (float64(s.bytes) / (1 << 20))
+		}
+	}
+	return best
+}
+
+// holdOut picks one shape in five, among those that are there in several sizes, and of these none of
+// the least or the largest.
+func holdOut(fit []*shape) map[*shape]bool {
+	var some []*shape
+	for _, s := range fit {
+		if s.middle {
+			some = append(some, s)
+		}
+	}
+	held, want := make(map[*shape]bool), len(fit)/5
+	for i := range min(want, len(some)) {
+		held[some[i*len(some)/min(want, len(some))]] = true
+	}
+	return held
+}
+
+// fit finds the figures that no shape reads off.
+func (c *calibration) fit(ctx context.Context, values []Value, fit []*shape, held map[*shape]bool) error {
+	var free []int
+	for i := range values {
+		if values[i].How == "" {
+			free = append(free, i)
+		}
+	}
+	var use []*shape
+	p := &problem{}
+	for _, s := range fit {
+		if f := c.measured[s]; !held[s] {
+			use = append(use, s)
+			p.measured, p.spread = append(p.measured, f.Value), append(p.spread, f.Spread)
+		}
+	}
+	with := func(of []float64) []Value {
+		out := append([]Value(nil), values...)
+		for k, i := range free {
+			out[i].Time = of[k]
+		}
+		return out
+	}
+	p.predict = func(ctx context.Context, of []float64) ([]float64, error) {
+		return c.modelled(ctx, c.site.write(c.Name, "", nil, with(of), nil, false), use)
+	}
+	for _, i := range free {
+		p.start = append(p.start, values[i].Time)
+	}
+	if len(use) == 0 {
+		return errors.New("no shape could be measured")
+	}
+	got, out, err := p.solve(ctx)
+	if err != nil {
+		return err
+	}
+	for k, i := range free {
+		values[i].Time, values[i].How = got[k], fitted
+		if out[k] {
+			values[i].Time, values[i].How = 0, unsaid
+		}
+	}
+	return nil
+}
+
+// note says how far the machine is off the shapes of a use.
+func (c *calibration) note(use string) {
+	var off []float64
+	for _, s := range c.result.Shapes {
+		if s.Use == use {
+			off = append(off, math.Abs(s.Off))
+		}
+	}
+	if n := len(off); n > 0 {
+		slices.Sort(off)
+		c.result.Notes = append(c.result.Notes, fmt.Sprintf("%d shapes %s: off by %.1f %% in the median, %.1f %% at most", n, use, off[n/2], off[n-1]))
+	}
+}
+
+// modelled is what shapes take on a machine.
+func (c *calibration) modelled(ctx context.Context, text string, shapes []*shape) ([]float64, error) {
+	m, err := machine.Parse(c.Name+".yaml", []byte(text), machine.Options{})
+	if err != nil {
+		return nil, err
+	}
+	o, err := Modelled(m)
+	if err != nil {
+		return nil, err
+	}
+	b, err := openBench(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	b.told = c.told
+	out := make([]float64, len(shapes))
+	for i, s := range shapes {
+		f, serr := b.slope(s, func([]float64) bool { return false })
+		if err = serr; err != nil {
+			err = fmt.Errorf("%s: %w", s.name, err)
+			break
+		}
+		out[i] = f.Value
+	}
+	return out, errors.Join(err, b.close())
+}
+
+// Modelled are the options of a context over a machine, for Options.Runtime.
+func Modelled(m *machine.Machine) (runtime.Options, error) {
+	w, err := virtual.New(m, virtual.Options{Exact: m.Exact(), Stamps: true})
+	if err != nil {
+		return runtime.Options{}, err
+	}
+	return runtime.Options{Devices: w.Devices(), OwnDevices: true, Host: w.Host(), Executor: w, Staging: m.Staging()}, nil
+}
+
+// assumed says in the file what was not measured.
+func (c *calibration) assumed() (out []string) {
+	out = append(out,
+		"Assumed, not measured: kernels_at_once 1, copies {in: 1, out: 1}; kernels that are not listed cost their bytes",
+		"(no rate is said); links of devices alike are alike, both ways; memory as the driver says it.")
+	for _, m := range c.result.Missing {
+		out = append(out, "Not measured: "+m)
+	}
+	return append(out, c.result.Notes...)
+}

@@ -1,0 +1,154 @@
+package calibrate_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"godwit/devices"
+	"godwit/devices/opencl"
+	"godwit/mem"
+	"godwit/runtime"
+	"godwit/study/calibrate"
+	"godwit/study/machine"
+)
+
+// calibrated measures a machine as if it were devices.
+func calibrated(t require.TestingT, text string) (was, is *machine.Machine, r *calibrate.Result) {
+	was, err := machine.Parse("m.yaml", []byte(text), machine.Options{})
+	require.NoError(t, err)
+	o, err := calibrate.Modelled(was)
+	require.NoError(t, err)
+	r, err = calibrate.Run(context.Background(), calibrate.Options{Runtime: o, Name: "m", Once: true, Quick: true, Time: time.Minute})
+	require.NoError(t, err)
+	require.Empty(t, r.Missing)
+	is, err = machine.Parse("m.yaml", []byte(r.File), machine.Options{})
+	require.NoError(t, err, r.File)
+	return was, is, r
+}
+
+// same says that two machines have the same figures, within 2 % or 10 ns.
+func same(t require.TestingT, was, is *machine.Machine, r *calibrate.Result) {
+	near := func(what string, want, got uint64) {
+		require.InDelta(t, want, got, 10+0.02*float64(want), "%s\n%s", what, r.File)
+	}
+	near("enqueue", was.Host.Enqueue, is.Host.Enqueue)
+	near("poll", was.Host.Poll, is.Host.Poll)
+	near("other", was.Host.Other, is.Host.Other)
+	near("call", was.Host.Call, is.Host.Call)
+	near("host bandwidth", was.Host.Bandwidth, is.Host.Bandwidth)
+	require.Len(t, is.Devices, len(was.Devices))
+	for i := range was.Devices {
+		a, b := &was.Devices[i], &is.Devices[i]
+		near("launch", a.Launch, b.Launch)
+		near("copy", a.Copy, b.Copy)
+		near("bandwidth", a.Bandwidth, b.Bandwidth)
+		require.Equal(t, a.Memory, b.Memory)
+	}
+	require.Len(t, is.Links, len(was.Links))
+	for i := range was.Links {
+		a, b := &was.Links[i], &is.Links[i]
+		near("latency "+a.From+a.To, a.Latency, b.Latency)
+		near("bandwidth "+a.From+a.To, a.Bandwidth, b.Bandwidth)
+		if a.Both != 0 {
+			near("both "+a.From+a.To, a.Both, b.Both)
+		}
+	}
+	for _, s := range r.Shapes {
+		near(s.Name, uint64(s.Value), uint64(s.Modelled))
+	}
+}
+
+const pcie = `
+host: {bandwidth: 100 GB/s, enqueue: 3 us, poll: 0.7 us, other: 0.4 us, call: 5 us}
+devices: [{name: gpu, count: 2, memory: 64 GiB, bandwidth: 1 TB/s, launch: 5 us, copy: 4.7 us}]
+links:
+- {between: [host, gpu], latency: 6.5 us, bandwidth: 50 GB/s, both: 70 GB/s}
+`
+
+func TestFindsAMachinesOwnFigures(t *testing.T) {
+	for name, text := range map[string]string{
+		"through the host": pcie,
+		"two kinds, one alone": `
+host: {bandwidth: 60 GB/s, enqueue: 2 us, poll: 1 us, other: 1 us, call: 3 us}
+devices:
+- {name: cpu, type: cpu, memory: 64 GiB, bandwidth: 50 GB/s, launch: 10 us, copy: 1 us}
+- {name: gpu, memory: 64 GiB, bandwidth: 256 GB/s, launch: 8 us, copy: 5 us}
+links:
+- {between: [host, cpu], latency: 0.2 us, bandwidth: 20 GB/s}
+- {between: [host, gpu], latency: 5 us, bandwidth: 12.8 GB/s, both: 22 GB/s}
+`,
+		"with links": pcie + "- {between: [gpu, gpu], latency: 3 us, bandwidth: 300 GB/s, both: 550 GB/s}\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			was, is, r := calibrated(t, text)
+			same(t, was, is, r)
+		})
+	}
+}
+
+// random is a machine of random figures.
+var random = rapid.Custom(func(t *rapid.T) string {
+	ns := func(what string, from, to int) string {
+		return fmt.Sprintf("%d ns", rapid.IntRange(from, to).Draw(t, what))
+	}
+	number := func(what string, from, to int) int { return rapid.IntRange(from, to).Draw(t, what) }
+	link, peer := number("bandwidth of the host's links", 5, 50), number("of links", 50, 400)
+	return fmt.Sprintf(`
+host: {bandwidth: %d GB/s, enqueue: %s, poll: %s, other: %s, call: %s}
+devices: [{name: gpu, count: 2, memory: 64 GiB, bandwidth: %d GB/s, launch: %s, copy: %s}]
+links:
+- {between: [host, gpu], latency: %s, bandwidth: %d GB/s, both: %d GB/s}
+- {between: [gpu, gpu], latency: %s, bandwidth: %d GB/s, both: %d GB/s}
+`, number("the host's", 100, 400), ns("enqueue", 500, 10_000), ns("poll", 100, 5000), ns("other", 50, 2000), ns("call", 200, 20_000),
+		number("the device's", 900, 5000), ns("launch", 500, 20_000), ns("copy", 500, 8000),
+		ns("latency", 200, 12_000), link, link+link*number("both ways, in percent more", 20, 95)/100,
+		ns("latency of links", 200, 12_000), peer, peer+peer*number("both ways by links, in percent more", 20, 95)/100)
+})
+
+func TestFindsRandomFigures(t *testing.T) {
+	for seed := range 4 {
+		was, is, r := calibrated(t, random.Example(seed))
+		same(t, was, is, r)
+	}
+}
+
+// What devices' file says can be loaded, whatever it says: times are not compared.
+func TestDevicesOfOpenCL(t *testing.T) {
+	devs, err := devices.Open(t.Context(), "opencl", devices.Config{Params: map[string]string{"platform": "0"}})
+	if errors.Is(err, mem.ErrDeviceNotFound) || errors.Is(err, opencl.ErrMissing) {
+		t.Skip(err)
+	}
+	require.NoError(t, err)
+	r, err := calibrate.Run(t.Context(), calibrate.Options{Runtime: runtime.Options{Devices: devs, OwnDevices: true}, Name: "here", Quick: true, Time: time.Second})
+	require.NoError(t, err)
+	m, err := machine.Parse("here.yaml", []byte(r.File), machine.Options{})
+	require.NoError(t, err, r.File)
+	require.Len(t, m.Devices, len(devs))
+	for _, s := range r.Shapes {
+		require.Positive(t, s.Modelled, s.Name)
+		require.InDelta(t, s.Off, 100*(s.Modelled/s.Value-1), 1e-6, s.Name)
+	}
+}
+
+// A run that is interrupted has no result.
+func TestInterrupted(t *testing.T) {
+	m, err := machine.Parse("m.yaml", []byte(pcie), machine.Options{})
+	require.NoError(t, err)
+	o, err := calibrate.Modelled(m)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	why := errors.New("enough")
+	r, err := calibrate.Run(ctx, calibrate.Options{Runtime: o, Name: "m", Once: true, Quick: true, Time: time.Minute, Progress: func(_ string, done, _ int) {
+		if done == 10 {
+			cancel(why)
+		}
+	}})
+	require.Nil(t, r)
+	require.ErrorIs(t, err, why)
+}
