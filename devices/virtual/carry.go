@@ -293,7 +293,7 @@ func (w *World) charge(n uint64) uint64 {
 		return w.now
 	}
 	w.running.debt = plus(w.running.debt, n)
-	return plus(w.now, w.running.debt)
+	return w.Time()
 }
 
 // over notes that a point has ended.

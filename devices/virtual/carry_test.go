@@ -167,6 +167,7 @@ func TestWhatCarriersCost(t *testing.T) {
 			q := d.inOrder[1]
 			points := []mem.Point{d.fill(1, q, 10), d.fill(1, q, 10), d.fill(1, q, 10)}
 			owed := int64(d.w.Time())
+			require.EqualValues(d, owed, d.w.Now()-1)
 			return append(d.began(points...), owed)
 		}, []int64{150, 250, 350, 300}},
 		{"a submission is hidden behind what is before it", virtual.Carrying{Classes: classes{virtual.Fill: {Enqueue: 10, Submit: 50}}}, func(d *drivers) []int64 {
@@ -355,16 +356,18 @@ func TestACommandBeginsWhenTheLastOfItsWaitsHasBeenHandedOver(t *testing.T) {
 		}
 		d := drive(t, &idle{bench{devices: 3, rate: gig, call: 5, carries: cs}, 1000}, virtual.Options{Seed: seed})
 		ref := &carryReference{cs: cs, all: make(map[mem.Point]*carryCommand)}
-		before := make(map[devices.Queue]*carryCommand)
+		before, now := make(map[devices.Queue]*carryCommand), d.w.Time() // at which the thread owed nothing
 		for range 300 {
 			switch r.IntN(12) {
 			case 0:
 				require.NoError(t, d.w.Pause(bg, time.Duration(r.IntN(50_000))))
+				now = d.w.Time()
 			case 1:
 				d.w.Enter(devices.Enqueue)
+				now = d.w.Time()
 			}
 			var after []mem.Point
-			x := &carryCommand{class: virtual.Classes, memory: 1 + r.IntN(3), now: d.w.Now() - 1}
+			x := &carryCommand{class: virtual.Classes, memory: 1 + r.IntN(3), now: now}
 			for range r.IntN(4) {
 				if n := len(ref.order); n > 0 {
 					p := ref.order[max(n-1-r.IntN(12), 0)]

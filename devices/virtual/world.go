@@ -209,8 +209,13 @@ func (w *World) rankEngines() {
 }
 
 // Time is what the clock says, in nanoseconds since the world began: that of the host
-// thread that calls.
-func (w *World) Time() uint64 { return plus(w.now, w.running.debt) }
+// thread that calls, with what it owes.
+func (w *World) Time() uint64 {
+	if w.stepping {
+		return w.now
+	}
+	return plus(w.now, w.running.debt)
+}
 
 // Counts are the world's figures; Solver has its network's.
 func (w *World) Counts() Counts { return w.counts }
@@ -219,7 +224,7 @@ func (w *World) Counts() Counts { return w.counts }
 func (w *World) Network() *Network { return w.net }
 
 // Now implements devices.Executor.
-func (w *World) Now() uint64 { return w.now + 1 }
+func (w *World) Now() uint64 { return w.Time() + 1 }
 
 // Go implements devices.Executor: f runs at this instant.
 func (w *World) Go(f func()) { w.events.push(w.now, event{kind: callFunc, f: f}) }
