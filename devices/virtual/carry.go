@@ -466,6 +466,20 @@ func (w *World) give(x *carried) {
 	}
 }
 
+// woken is how long after the end of a point a host thread goes on that has waited for it. What the program carries, it does
+// in the call that waits.
+func (w *World) woken(p mem.Point) uint64 {
+	x := w.carriers.record(p)
+	if x == nil {
+		return w.machine.Wake()
+	}
+	late := w.carriers.Devices[x.memory].HandOver[x.carry.By][Program].Delay
+	if x.carry.By == Program {
+		return late
+	}
+	return plus(late, w.machine.Wake())
+}
+
 // hostQueue is a queue of the host's memory with a book.
 type hostQueue struct {
 	*engine.Queue

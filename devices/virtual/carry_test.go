@@ -18,7 +18,10 @@ import (
 type idle struct {
 	bench
 	threads int
+	wake    uint64
 }
+
+func (m *idle) Wake() uint64 { return m.wake }
 
 func (m *idle) Engines() []int                          { return []int{m.threads, m.threads} }
 func (m *idle) Copy(_, _ int, size uint64) virtual.Work { return virtual.Work{Engine: -1, Least: size} }
@@ -27,6 +30,7 @@ func (m *idle) Fill(_ int, size uint64) virtual.Work    { return virtual.Work{En
 // drivers are the devices of a machine, without a runtime: queues in order and out of order, from device 1 on, and the host's.
 type drivers struct {
 	*testing.T
+	*idle
 	w       *virtual.World
 	devs    []devices.Device // by memory
 	inOrder []devices.Queue
@@ -45,8 +49,8 @@ func (d *drivers) Span(s *virtual.Span) {
 }
 func (d *drivers) Woke(int, int64, int64, mem.Point) {}
 
-func drive(t *testing.T, m virtual.Machine, o virtual.Options) *drivers {
-	d := &drivers{T: t, spans: make(map[mem.Point]virtual.Span), host: make([]byte, most)}
+func drive(t *testing.T, m *idle, o virtual.Options) *drivers {
+	d := &drivers{T: t, idle: m, spans: make(map[mem.Point]virtual.Span), host: make([]byte, most)}
 	o.Observer = d
 	var err error
 	d.w, err = virtual.New(m, o)
@@ -233,6 +237,18 @@ func TestWhatCarriersCost(t *testing.T) {
 			}
 			return append(out, int64(d.spans[o].Thread), d.spans[o].HeldFrom, d.spans[o].HeldTo)
 		}, []int64{us + 143, us + 183, 0, us + 140, us + 180}},
+		{"who waits goes on when the end has come to it", virtual.Carrying{
+			Classes:  classes{virtual.Up: {By: virtual.Program}},
+			HandOver: overs{virtual.Library: {virtual.Program: {Delay: 30}}},
+		}, func(d *drivers) (out []int64) {
+			d.wake = 7
+			for _, p := range []func() mem.Point{func() mem.Point { return d.fill(1, d.any[1], us) }, func() mem.Point { return d.copy(d.any[1], 0, 1, us) }} {
+				start := d.w.Time()
+				d.wait(p())
+				out = append(out, int64(d.w.Time()-start))
+			}
+			return out
+		}, []int64{us + 37, us}},
 		{"what is behind a held command is given to the library after it", held, func(d *drivers) []int64 {
 			hop := d.copy(d.any[2], 1, 2, us)
 			return d.began(d.fill(2, d.inOrder[2], 10, hop), d.fill(2, d.inOrder[2], 10), d.fill(2, d.inOrder[2], 10))
@@ -255,7 +271,7 @@ func TestWhatCarriersCost(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			for seed := range uint64(3) {
 				for _, stamps := range []bool{false, true} {
-					m := &idle{bench{devices: 2, rate: gig, carries: carriage(2, c.costs)}, 1}
+					m := &idle{bench{devices: 2, rate: gig, carries: carriage(2, c.costs)}, 1, 0}
 					require.Equal(t, c.want, c.run(drive(t, m, virtual.Options{Seed: seed, Stamps: stamps})))
 				}
 			}
@@ -310,7 +326,7 @@ func TestARingIsHandedOverAsAnythingElse(t *testing.T) {
 func TestRecordsAreUsedAgain(t *testing.T) {
 	var each [2]float64
 	for i, c := range []*virtual.Carriage{nil, busyHost(2)} {
-		d := drive(t, &idle{bench{devices: 2, rate: gig, carries: c}, 1}, virtual.Options{})
+		d := drive(t, &idle{bench{devices: 2, rate: gig, carries: c}, 1, 0}, virtual.Options{})
 		d.spans = nil
 		line := mem.NewTimeline("gates", true, nil)
 		gate := line.Next()
@@ -354,7 +370,7 @@ func TestACommandBeginsWhenTheLastOfItsWaitsHasBeenHandedOver(t *testing.T) {
 				}
 			}
 		}
-		d := drive(t, &idle{bench{devices: 3, rate: gig, call: 5, carries: cs}, 1000}, virtual.Options{Seed: seed})
+		d := drive(t, &idle{bench{devices: 3, rate: gig, call: 5, carries: cs}, 1000, 0}, virtual.Options{Seed: seed})
 		ref := &carryReference{cs: cs, all: make(map[mem.Point]*carryCommand)}
 		before, now := make(map[devices.Queue]*carryCommand), d.w.Time() // at which the thread owed nothing
 		for range 300 {

@@ -178,7 +178,7 @@ func (w *World) wake(look bool) {
 			t.err = t.ctx.Err()
 		}
 		if t.state = ready; t.clock <= w.now { // else it paid debts meanwhile, and finds the end when it comes to wait
-			t.clock = plus(w.now, w.machine.Wake())
+			t.clock = plus(w.now, w.woken(t.point))
 		}
 	}
 }
