@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"sync/atomic"
 	"time"
+
+	"godwit/internal/pairs"
 )
 
 // Way is how bytes get from one memory to another.
@@ -171,12 +173,15 @@ func (l *Link) ways() bool {
 // Topology says which memories there are and how bytes get from one to
 // another. The zero value is not usable; build one with NewTopology. Reading it
 // is safe from anywhere, links may change meanwhile, and one goroutine at a time
-// may change them; what shares a store is declared before the topology is shared.
+// may change them; what shares a store, and who is asked, is declared before the topology
+// is shared.
 type Topology struct {
-	names  []string
-	links  []atomic.Pointer[link] // n*n, from*n+to; what is pointed to never changes
-	last   *link                  // the last one set: there are n*n, and few that differ
-	stores []MemoryID             // by memory: the smallest one that it shares its bytes with, itself included
+	names   []string
+	ask     func(from, to MemoryID) Link      // of links that nobody has set, when they are used first
+	links   pairs.Table[atomic.Pointer[link]] // set or asked for; what is pointed to never changes
+	last    atomic.Pointer[link]              // the last one of these: few differ
+	stores  []MemoryID                        // by memory: the smallest one that it shares its bytes with, itself included
+	aligned bool                              // see Aligned
 }
 
 // NewTopology returns a topology of the host and the named further memories
@@ -184,22 +189,48 @@ type Topology struct {
 // host's memory, and each directly with the host.
 func NewTopology(devices ...string) *Topology {
 	n := len(devices) + 1
-	t := &Topology{names: append([]string{"host"}, devices...), links: make([]atomic.Pointer[link], n*n), stores: make([]MemoryID, n)}
-	direct, ring := newLink(DirectLink(0, 0)), newLink(RingLink(0, 0))
-	for from := range n {
-		t.stores[from] = MemoryID(from)
-		for to := range n {
-			switch {
-			case from == to:
-				t.links[from*n+to].Store(&noLink)
-			case from == int(Host) || to == int(Host):
-				t.links[from*n+to].Store(direct)
-			default:
-				t.links[from*n+to].Store(ring)
-			}
+	t := &Topology{names: append([]string{"host"}, devices...), links: pairs.Make[atomic.Pointer[link]](n), stores: make([]MemoryID, n)}
+	t.ask = func(from, to MemoryID) Link {
+		if from == Host || to == Host {
+			return DirectLink(0, 0)
 		}
+		return RingLink(0, 0)
+	}
+	for id := range t.stores {
+		t.stores[id] = MemoryID(id)
 	}
 	return t
+}
+
+// Ask has links that nobody sets be those that f returns, which is asked when a link is
+// used first, from anywhere, and always says the same. aligned is whether any of them has an alignment.
+func (t *Topology) Ask(f func(from, to MemoryID) Link, aligned bool) {
+	t.ask, t.aligned = f, t.aligned || aligned
+}
+
+// at is the link from one memory to another.
+func (t *Topology) at(from, to MemoryID) *link {
+	if x := t.links.Peek(int(from), int(to)); x != nil {
+		if l := x.Load(); l != nil {
+			return l
+		}
+	}
+	if t.stores[from] == t.stores[to] {
+		return &noLink
+	}
+	x := t.links.At(int(from), int(to))
+	x.CompareAndSwap(nil, t.kept(t.ask(from, to)))
+	return x.Load()
+}
+
+// kept is a link as the topology keeps it.
+func (t *Topology) kept(l Link) *link {
+	last := t.last.Load()
+	if last == nil || last.Link != l {
+		last = newLink(l)
+		t.last.Store(last)
+	}
+	return last
 }
 
 // Len is the number of memories, the host included.
@@ -215,19 +246,22 @@ func (t *Topology) Name(id MemoryID) string {
 
 // Link returns how bytes get from one memory to another. Both must exist.
 func (t *Topology) Link(from, to MemoryID) Link {
-	return t.links[int(from)*len(t.names)+int(to)].Load().Link
+	return t.at(from, to).Link
 }
 
 // OnlyWay is how all copies from one memory to another go (Choose), whatever their size and
 // class; Same where there is no way, or that decides. Both must exist.
 func (t *Topology) OnlyWay(from, to MemoryID) Way {
-	return t.links[int(from)*len(t.names)+int(to)].Load().only
+	return t.at(from, to).only
 }
 
 // Direct reports whether the link from one memory to another has the way Direct. Both must exist.
 func (t *Topology) Direct(from, to MemoryID) bool {
-	return t.links[int(from)*len(t.names)+int(to)].Load().Direct.There
+	return t.at(from, to).Direct.There
 }
+
+// Aligned reports whether there may be links with an alignment.
+func (t *Topology) Aligned() bool { return t.aligned }
 
 // Store names the bytes behind a memory: memories that share theirs have the
 // same store, the smallest of their IDs. Others are their own. id must exist.
@@ -250,10 +284,8 @@ func (t *Topology) SetLink(from, to MemoryID, l Link) error {
 	if t.stores[from] == t.stores[to] {
 		return fmt.Errorf("link %d -> %d: the two share one store: %w", from, to, ErrInvalidValue)
 	}
-	if t.last == nil || t.last.Link != l {
-		t.last = newLink(l)
-	}
-	t.links[int(from)*t.Len()+int(to)].Store(t.last)
+	t.aligned = t.aligned || l.Align > 1
+	t.links.At(int(from), int(to)).Store(t.kept(l))
 	return nil
 }
 
@@ -270,11 +302,9 @@ func (t *Topology) Share(a, b MemoryID) error {
 			t.stores[i] = keep
 		}
 	}
-	for i, s := range t.stores {
-		for j, u := range t.stores {
-			if s == u && i != j {
-				t.links[i*t.Len()+j].Store(&noLink)
-			}
+	for pair, l := range t.links.All() { // that were set before
+		if t.stores[pair[0]] == t.stores[pair[1]] {
+			l.Store(nil)
 		}
 	}
 	return nil

@@ -56,6 +56,7 @@ import (
 	"slices"
 
 	"godwit/eviction"
+	"godwit/internal/pairs"
 	"godwit/internal/rangemap"
 	"godwit/mem"
 )
@@ -82,15 +83,15 @@ func (o *Options) largest(m mem.MemoryID) uint64 {
 // Planner is the coherence state of one context's buffers. See the package
 // comment for what it assumes of its caller; it is not safe for concurrent use.
 type Planner struct {
-	topo    *mem.Topology // immutable
-	opts    Options       // immutable
-	aligned bool          // immutable: some link has an alignment
-	buffers []*buffer     // by index; an unused slot holds a buffer that is not live
-	free    []uint32      // unused slots
-	version mem.Version   // the last one given out
-	edits   uint64        // counts what makes older plans void
-	loads   []uint64      // bytes planned over each link, from*n+to
-	clock   uint64        // commands that were committed and access something
+	topo    *mem.Topology       // immutable
+	opts    Options             // immutable
+	aligned bool                // immutable: some link has an alignment
+	buffers []*buffer           // by index; an unused slot holds a buffer that is not live
+	free    []uint32            // unused slots
+	version mem.Version         // the last one given out
+	edits   uint64              // counts what makes older plans void
+	loads   pairs.Table[uint64] // bytes planned over each link
+	clock   uint64              // commands that were committed and access something
 	stats   Stats
 
 	blocks     []block   // all blocks; an unused one is zero, see blocks.go
@@ -166,12 +167,7 @@ func (e *LostError) Unwrap() []error { return []error{mem.ErrPoisoned, e.Poison.
 // it: all that it hands out names the store.
 func New(topo *mem.Topology, opts Options) *Planner {
 	n := topo.Len()
-	p := &Planner{topo: topo, opts: opts, loads: make([]uint64, n*n), residents: make([][]int32, n), footprints: make([]footprint, n), rankings: make([]ranking, n)}
-	for from := range mem.MemoryID(n) {
-		for to := range mem.MemoryID(n) {
-			p.aligned = p.aligned || topo.Link(from, to).Align > 1
-		}
-	}
+	p := &Planner{topo: topo, opts: opts, aligned: topo.Aligned(), loads: pairs.Make[uint64](n), residents: make([][]int32, n), footprints: make([]footprint, n), rankings: make([]ranking, n)}
 	return p
 }
 

@@ -1,6 +1,10 @@
 package migration
 
-import "godwit/mem"
+import (
+	"iter"
+
+	"godwit/mem"
+)
 
 // source is where a run comes from.
 type source struct {
@@ -164,23 +168,28 @@ func (p *Planner) carried(from, to mem.MemoryID) uint64 {
 	if p.legs(from, to) == 2 {
 		to = mem.Host
 	}
-	return p.loads[int(from)*p.topo.Len()+int(to)]
+	return p.loads.Get(int(from), int(to))
 }
 
-// Carried is how many bytes committed steps have taken over the link between two
-// memories: over those to and from the host, what went through staging.
-func (p *Planner) Carried(from, to mem.MemoryID) uint64 {
-	return p.loads[int(from)*p.topo.Len()+int(to)]
+// Carried is by pair of memories how many bytes committed steps have taken over the link between
+// the two, in order of pairs: over those to and from the host, what went through staging, too.
+func (p *Planner) Carried() iter.Seq2[[2]mem.MemoryID, uint64] {
+	return func(yield func([2]mem.MemoryID, uint64) bool) {
+		for pair, n := range p.loads.All() {
+			if *n > 0 && !yield([2]mem.MemoryID{mem.MemoryID(pair[0]), mem.MemoryID(pair[1])}, *n) {
+				return
+			}
+		}
+	}
 }
 
 // load adds bytes to the links that a step goes over. The sum may wrap: bytes
 // may be the negative of what was added.
 func (p *Planner) load(st *Step, bytes uint64) {
-	n := p.topo.Len()
 	if st.legs == 2 {
-		p.loads[int(st.From)*n] += bytes
-		p.loads[int(st.To)] += bytes
+		*p.loads.At(int(st.From), 0) += bytes
+		*p.loads.At(0, int(st.To)) += bytes
 		return
 	}
-	p.loads[int(st.From)*n+int(st.To)] += bytes
+	*p.loads.At(int(st.From), int(st.To)) += bytes
 }

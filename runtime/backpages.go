@@ -120,7 +120,7 @@ func (c *Context) lockedStorage(w migration.Want) bool {
 	e.pages.ready = slices.Delete(e.pages.ready, i, i+1)
 	c.locks.given(nil)
 	r.locked, r.backed = pages, true
-	r.blocks[mem.Host].Set(mem.Range{End: r.size}, b)
+	r.on(mem.Host).Set(mem.Range{End: r.size}, b)
 	e.locked += r.size
 	if err := c.planner.Stored(migration.Want{Buffer: r.id, Memory: mem.Host}, c.classOf(r)); err != nil {
 		panic("runtime: the planner wants storage that it does not know: " + err.Error())

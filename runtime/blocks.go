@@ -3,6 +3,7 @@ package runtime
 import (
 	"math"
 	"math/bits"
+	"slices"
 
 	"godwit/internal/rangemap"
 	"godwit/mem"
@@ -21,36 +22,57 @@ const wholeBelow = 256 << 10
 var everything = mem.Range{End: math.MaxUint64}
 
 // blocks are a root's on one memory: the zero Block where there is none.
-type blocks = rangemap.Map[mem.Block]
+type blocks struct {
+	memory mem.MemoryID
+	rangemap.Map[mem.Block]
+}
 
-// noBlocks gives a new root no block on any memory. Those of the host and one device need no
-// allocation of their own.
-func (c *Context) noBlocks(r *root) {
-	r.blocks = r.few[:]
-	if len(c.mems) > len(r.few) {
-		r.blocks = make([]blocks, len(c.mems))
-	}
-	r.blocks = r.blocks[:len(c.mems)]
+// noBlock is what is where a memory has no blocks of a root; it is never written.
+var noBlock mem.Block
+
+// find is where the blocks on a memory are in r.blocks, or would be.
+func (r *root) find(m mem.MemoryID) (int, bool) {
 	for i := range r.blocks {
-		r.blocks[i] = rangemap.Make(r.size, mem.Block{})
+		if at := r.blocks[i].memory; at >= m {
+			return i, at == m
+		}
 	}
+	return len(r.blocks), false
+}
+
+// on are the blocks on a memory.
+func (r *root) on(m mem.MemoryID) *blocks {
+	i, ok := r.find(m)
+	if !ok {
+		if r.blocks == nil {
+			r.blocks = r.few[:0]
+		}
+		r.blocks = slices.Insert(r.blocks, i, blocks{m, rangemap.Make(r.size, noBlock)})
+	}
+	return &r.blocks[i]
 }
 
 // blockAt is the block on a memory that holds off, and where in the root it begins; good
 // until a block comes or goes.
 func (r *root) blockAt(m mem.MemoryID, off uint64) (b *mem.Block, start uint64) {
-	at := r.blocks[m].Get(off)
+	i, ok := r.find(m)
+	if !ok {
+		return &noBlock, 0
+	}
+	at := r.blocks[i].Get(off)
 	return &at.Value, at.Range.Start
 }
 
 // onHost is the block on the host, zero where there is none: it is never a part.
 func (r *root) onHost() mem.Block {
-	return r.blocks[mem.Host].Get(0).Value
+	b, _ := r.blockAt(mem.Host, 0)
+	return *b
 }
 
 // stored reports whether there is a block on a memory.
 func (r *root) stored(m mem.MemoryID) bool {
-	return !r.blocks[m].Get(0).Value.IsZero() || r.blocks[m].Len() > 1
+	i, ok := r.find(m)
+	return ok && (!r.blocks[i].Get(0).Value.IsZero() || r.blocks[i].Len() > 1)
 }
 
 // blockAlign is what the ends of blocks are multiples of, so that a view that is aligned

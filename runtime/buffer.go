@@ -42,7 +42,7 @@ type root struct {
 	size      uint64               // bytes, immutable
 	user      bool                 // immutable: the host's block is the caller's memory (UseHostPtr)
 	byRange   bool                 // immutable: devices may store parts of it
-	blocks    []blocks             // protected by c.mu; by memory
+	blocks    []blocks             // protected by c.mu; of memories that have had some, by these
 	few       [2]blocks            // protected by c.mu; where blocks are, of few memories
 	locked    *locked              // protected by c.mu; nil where the host's block is not page-locked
 	backed    bool                 // protected by c.mu: it was locked for what is written back
@@ -142,7 +142,6 @@ func (c *Context) createBuffer(name string, view subbuffer.View, host []byte, pa
 		}
 	}
 	r := &root{name: name, size: size, user: flags&UseHostPtr != 0, locked: pages, views: 1}
-	c.noBlocks(r)
 	r.byRange = c.byRange(size, flags)
 	if err := c.initialise(r, flags, host); err != nil {
 		return nil, err

@@ -264,7 +264,7 @@ func (b *Buffer) OnRelease(f func()) error {
 func (c *Context) viewReleased(b *Buffer) {
 	r := b.root
 	var points []mem.Point
-	for m := range r.blocks {
+	for m := range c.mems {
 		points = c.planner.Points(points, r.id, mem.MemoryID(m), b.view.Range)
 	}
 	if r.gone == nil {

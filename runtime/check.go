@@ -42,13 +42,15 @@ func (c *Context) Check() error {
 		if known, live := c.planner.Maps(id), r.writableMaps(); known != live {
 			errs = append(errs, fmt.Errorf("buffer %s: %d maps for writing, the planner knows of %d", r.label(), live, known))
 		}
-		for i := range r.blocks {
-			m := mem.MemoryID(i)
+		for m := range mem.MemoryID(len(c.mems)) {
 			if c.topo.Store(m) != m {
 				continue
 			}
-			known := c.planner.Blocks(nil, id, m)
-			for in, block := range r.blocks[i].All() {
+			known, has := c.planner.Blocks(nil, id, m), &blocks{}
+			if i, ok := r.find(m); ok {
+				has = &r.blocks[i]
+			}
+			for in, block := range has.All() {
 				b := *block
 				if b.IsZero() {
 					continue

@@ -309,7 +309,7 @@ func (c *Context) backStorage() error {
 			panic(fmt.Sprintf("runtime: the planner wants storage that it does not know: %v", err))
 		}
 		r := c.roots[w.Buffer]
-		r.blocks[w.Memory].Set(w.Range, e.given[0])
+		r.on(w.Memory).Set(w.Range, e.given[0])
 		c.recordStored(w)
 	}
 	if len(wants) > 0 {

@@ -38,14 +38,12 @@ func (c *Context) Figures() (f Figures) {
 		return Figures{}
 	}
 	defer c.unlock()
-	for from := range mem.MemoryID(len(c.mems)) {
-		for to := range mem.MemoryID(len(c.mems)) {
-			if n := c.planner.Carried(from, to); n > 0 {
-				f.Links = append(f.Links, LinkBytes{c.topo.Name(from), c.topo.Name(to), n})
-			}
-		}
-		st := c.mems[from].res.Stats()
-		f.Memories = append(f.Memories, MemoryBytes{c.topo.Name(from), st.Live, st.PeakLive, st.Capacity, c.planner.Footprint(from).WholePeak})
+	for pair, n := range c.planner.Carried() {
+		f.Links = append(f.Links, LinkBytes{c.topo.Name(pair[0]), c.topo.Name(pair[1]), n})
+	}
+	for m := range mem.MemoryID(len(c.mems)) {
+		st := c.mems[m].res.Stats()
+		f.Memories = append(f.Memories, MemoryBytes{c.topo.Name(m), st.Live, st.PeakLive, st.Capacity, c.planner.Footprint(m).WholePeak})
 	}
 	for _, q := range c.queues {
 		d := QueueDepth{Queue: q.name, Device: c.topo.Name(q.mem)}

@@ -53,12 +53,12 @@ func newContext(ctx context.Context, o Options) (*Context, error) {
 	if len(o.Devices) == 0 {
 		return nil, fmt.Errorf("context %q without devices: it needs one at least: %w", o.Name, mem.ErrInvalidValue)
 	}
-	names := make([]string, len(o.Devices))
+	names, given := make([]string, len(o.Devices)), make(map[devices.Device]bool)
 	for i, d := range o.Devices {
-		if d == nil || slices.Contains(o.Devices[:i], d) {
+		if d == nil || given[d] {
 			return nil, fmt.Errorf("context %q: device %d is nil or given twice: %w", o.Name, i, mem.ErrInvalidDevice)
 		}
-		names[i] = d.Info().Name
+		given[d], names[i] = true, d.Info().Name
 		if i < len(o.Names) && o.Names[i] != "" {
 			names[i] = o.Names[i]
 		}
@@ -166,15 +166,17 @@ func least(a, b uint64) uint64 {
 // uniqueNames numbers names that occur twice, since timelines, errors and
 // explanations tell memories apart by them.
 func uniqueNames(names []string) []string {
-	out := slices.Clone(names)
+	out, taken, given := slices.Clone(names), make(map[string]bool), make(map[string]bool)
+	for _, n := range names {
+		given[n] = true
+	}
 	for i, n := range names {
-		if n == "" {
-			n = "device"
-		}
+		n = cmp.Or(n, "device")
 		out[i] = n
-		for k := 2; slices.Contains(out[:i], out[i]) || (out[i] != n && slices.Contains(names, out[i])); k++ {
+		for k := 2; taken[out[i]] || out[i] != n && given[out[i]]; k++ {
 			out[i] = fmt.Sprintf("%s.%d", n, k)
 		}
+		taken[out[i]] = true
 	}
 	return out
 }
@@ -216,6 +218,9 @@ func (c *Context) ways(ctx context.Context) error {
 		figures = new(mover.Figures)
 	}
 	for _, l := range o.Links {
+		if l.Align == 0 {
+			l.Align = c.mover.Align(l.From, l.To)
+		}
 		if err := c.topo.SetLink(l.From, l.To, l.Link); err != nil {
 			return fmt.Errorf("context %q: %w", o.Name, err)
 		}
@@ -238,7 +243,7 @@ func (c *Context) ways(ctx context.Context) error {
 			m.fromHost, m.toHost = c.topo.Link(mem.Host, mem.MemoryID(i)), c.topo.Link(mem.MemoryID(i), mem.Host)
 		}
 	}
-	return align(c.topo, o.Devices)
+	return nil
 }
 
 // leavePageable leaves copies between pageable memory and devices to their drivers.
@@ -250,31 +255,6 @@ func (c *Context) leavePageable() error {
 				continue // one store
 			}
 			if err := c.topo.SetLink(pair[0], pair[1], l); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// align tells links that state no alignment the one of the devices at their ends.
-func align(t *mem.Topology, devs []devices.Device) error {
-	word := func(m mem.MemoryID) uint64 {
-		if m == mem.Host {
-			return 0
-		}
-		return devs[m-1].Info().CopyAlign
-	}
-	for from := range mem.MemoryID(t.Len()) {
-		for to := range mem.MemoryID(t.Len()) {
-			l := t.Link(from, to)
-			if t.Store(from) == t.Store(to) || l.Align != 0 {
-				continue
-			}
-			if l.Align = max(word(from), word(to)); l.Align == 0 {
-				continue
-			}
-			if err := t.SetLink(from, to, l); err != nil {
 				return err
 			}
 		}

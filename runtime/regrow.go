@@ -78,7 +78,7 @@ func (c *Context) regrow(w *want) error {
 	}
 	err = c.freeOld(r, w.Memory, in)
 	c.planner.Regrown(&w.Want, c.mems[w.Memory].classOf(w.block), &e.copies, e.points, e.until...)
-	r.blocks[w.Memory].Set(in, w.block)
+	r.on(w.Memory).Set(in, w.block)
 	w.stays = true
 	for i := range e.copies.Steps {
 		if c.opts.Trace == nil {
@@ -126,7 +126,7 @@ func (c *Context) leave(w *want) error {
 func (c *Context) freeOld(r *root, m mem.MemoryID, in mem.Range) error {
 	var errs []error
 	for off := in.Start; off < in.End; {
-		s := *r.blocks[m].Get(off)
+		s := *r.on(m).Get(off)
 		at, b := s.Range, s.Value
 		off = at.End
 		if b.IsZero() {

@@ -56,7 +56,7 @@ func (c *Context) obtain(plan *migration.Plan) (again bool, err error) {
 			err = c.regrow(w)
 		} else if err = c.planner.Stored(w.Want, c.mems[w.Memory].classOf(w.block), c.busy(w)...); err == nil {
 			r := c.roots[w.Buffer]
-			r.blocks[w.Memory].Set(w.Range, w.block)
+			r.on(w.Memory).Set(w.Range, w.block)
 		}
 		if err != nil {
 			return false, errors.Join(err, c.freeWants(i))
@@ -236,7 +236,7 @@ func filled(plan *migration.Plan, points []mem.Point, w migration.Want) bool {
 func (c *Context) drop(r *root) error {
 	var last []mem.Point // of commands that use the storage
 	if len(r.onRelease) > 0 || r.locked != nil {
-		for m := range r.blocks {
+		for m := range c.mems {
 			last = c.planner.Points(last, r.id, mem.MemoryID(m), everything)
 		}
 	}
@@ -258,7 +258,7 @@ func (c *Context) drop(r *root) error {
 func (c *Context) freeBlock(r *root, m mem.MemoryID, in mem.Range, after []mem.Point) error {
 	at, _ := r.blockAt(m, in.Start)
 	b := *at
-	r.blocks[m].Set(in, mem.Block{})
+	r.on(m).Set(in, mem.Block{})
 	return c.resource(r, m).FreeAfter(b, after)
 }
 
@@ -270,10 +270,7 @@ func (c *Context) freeRoot(r *root) error {
 		c.recycle(r, c.scratch.points)
 	}
 	for i := range r.blocks {
-		m := mem.MemoryID(i)
-		if !r.stored(m) {
-			continue
-		}
+		m := r.blocks[i].memory
 		for in, b := range r.blocks[i].All() {
 			if b.IsZero() {
 				continue
@@ -281,8 +278,8 @@ func (c *Context) freeRoot(r *root) error {
 			c.scratch.points = c.planner.Points(c.scratch.points[:0], r.id, m, in)
 			errs = append(errs, c.resource(r, m).FreeAfter(*b, c.scratch.points))
 		}
-		r.blocks[m].Set(mem.Range{End: r.size}, mem.Block{})
 	}
+	r.blocks = nil
 	return errors.Join(errs...)
 }
 
@@ -295,7 +292,7 @@ func (c *Context) initialise(r *root, flags Flags, content []byte) error {
 	}
 	if r.lent() {
 		b, err := c.host.Adopt(content, 0)
-		r.blocks[mem.Host].Set(mem.Range{End: r.size}, b)
+		r.on(mem.Host).Set(mem.Range{End: r.size}, b)
 		return err
 	}
 	if content == nil && flags&AllocHostPtr == 0 {
@@ -316,7 +313,7 @@ func (c *Context) initialise(r *root, flags Flags, content []byte) error {
 	if c.stamper == nil {
 		copy(view, content)
 	}
-	r.blocks[mem.Host].Set(mem.Range{End: r.size}, given[0])
+	r.on(mem.Host).Set(mem.Range{End: r.size}, given[0])
 	return nil
 }
 

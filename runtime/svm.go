@@ -139,7 +139,6 @@ func (c *Context) SVMAllocNamed(name string, size, align uint64, flags SVMFlags)
 		name = fmt.Sprintf("svm:%v", p)
 	}
 	r := &root{name: name, size: size, user: true, views: 1}
-	c.noBlocks(r)
 	r.svm = &svmRoot{p: p, flags: flags, arena: c.arena}
 	if err := c.registerSVM(r); err != nil {
 		return 0, errors.Join(err, c.freeRoot(r))
@@ -198,7 +197,7 @@ func (c *Context) registerSVM(r *root) error {
 	if err != nil {
 		return err
 	}
-	r.blocks[mem.Host].Set(mem.Range{End: r.size}, b)
+	r.on(mem.Host).Set(mem.Range{End: r.size}, b)
 	if err := c.register(r, false); err != nil {
 		return err
 	}

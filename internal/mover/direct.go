@@ -13,34 +13,35 @@ import (
 type reach uint8
 
 const (
-	reachNot    reach = iota
-	reachBlocks       // the destination's queue, which knows both blocks
-	reachFrom         // the destination's queue, out of the source's bytes
-	reachTo           // the source's queue, into the destination's bytes
+	_ reach = iota // nobody has asked
+	reachNot
+	reachBlocks // the destination's queue, which knows both blocks
+	reachFrom   // the destination's queue, out of the source's bytes
+	reachTo     // the source's queue, into the destination's bytes
 )
 
-// findReaches asks the drivers once.
-func (m *Mover) findReaches() {
-	for i := range m.mems {
-		for j := range m.mems {
-			from, to, by := &m.mems[i], &m.mems[j], reachNot
-			switch {
-			case i == j || to.Device.Link(from.Device, to.Device).Direct.There:
-				by = reachBlocks
-			case from.view != nil:
-				by = reachFrom
-			case to.view != nil:
-				by = reachTo
-			}
-			m.reach = append(m.reach, by)
+// reachOf asks the drivers once.
+func (m *Mover) reachOf(i, j mem.MemoryID) reach {
+	if x := m.reach.Peek(int(i), int(j)); x != nil {
+		if r := reach(x.Load()); r != 0 {
+			return r
 		}
 	}
+	from, to, by := &m.mems[i], &m.mems[j], reachNot
+	switch {
+	case i == j || to.Device.Link(from.Device, to.Device).Direct.There:
+		by = reachBlocks
+	case from.view != nil:
+		by = reachFrom
+	case to.view != nil:
+		by = reachTo
+	}
+	m.reach.At(int(i), int(j)).Store(uint32(by))
+	return by
 }
 
 // Reaches reports whether a copy from one memory to another can be direct.
-func (m *Mover) Reaches(from, to mem.MemoryID) bool {
-	return m.reach[int(from)*len(m.mems)+int(to)] != reachNot
-}
+func (m *Mover) Reaches(from, to mem.MemoryID) bool { return m.reachOf(from, to) != reachNot }
 
 // direct submits one leg for each destination.
 func (m *Mover) direct(t *Transfer) error {
@@ -58,7 +59,7 @@ func (m *Mover) direct(t *Transfer) error {
 func (m *Mover) oneLeg(t *Transfer, dst *End) (p mem.Point, err error) {
 	from, to := &m.mems[t.From.Memory], &m.mems[dst.Memory]
 	q, in, out, counts := to.in, m.loc(dst, 0), m.loc(&t.From, 0), &m.stats.Direct
-	switch r := m.reach[int(t.From.Memory)*len(m.mems)+int(dst.Memory)]; {
+	switch r := m.reachOf(t.From.Memory, dst.Memory); {
 	case t.Way == mem.Linked:
 		counts = &m.stats.Linked
 	case r == reachBlocks:

@@ -79,7 +79,7 @@ func (x *ring) planSteps() {
 			last = add(step{"copy over the link", in, at, to, last, i})
 			at = to
 		case mem.Windows:
-			if i > 0 && !m.links.there[x.dsts[i-1].dst.Memory][a.dst.Memory] {
+			if i > 0 && !m.links.between(x.dsts[i-1].dst.Memory, a.dst.Memory) {
 				at, last = place{stage: 0}, 0 // from the source's staging
 			}
 			slot := place{stage: i + 1}

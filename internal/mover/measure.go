@@ -53,12 +53,12 @@ func (m *Mover) Measure(ctx context.Context, t *mem.Topology, f *Figures) error 
 	}
 	m.prepare(ctx)
 	m.beside.Wait()
-	for i := range m.mems {
-		for j := range m.mems {
+	unknown := m.unstated()
+	for _, i := range unknown {
+		for _, j := range unknown {
 			from, to := mem.MemoryID(i), mem.MemoryID(j)
 			l := t.Link(from, to)
-			stated := m.mems[j].Device.Link(m.mems[i].Device, m.mems[j].Device)
-			if i == j || !m.joined(from, to) || l.Direct.There || l.Ring.Bandwidth != 0 || stated.Ring.There {
+			if i == j || !m.joined(from, to) || l.Direct.There || l.Ring.Bandwidth != 0 {
 				continue
 			}
 			c := f.known(m.mems[i].Device, m.mems[j].Device)
@@ -67,7 +67,7 @@ func (m *Mover) Measure(ctx context.Context, t *mem.Topology, f *Figures) error 
 					f.by.Store([2]devices.Device{m.mems[i].Device, m.mems[j].Device}, c)
 				}
 			}
-			m.costs[i*len(m.mems)+j] = c
+			m.costs[[2]mem.MemoryID{from, to}] = &c
 			l.Ring = m.cost(from, to).path()
 			if err := t.SetLink(from, to, l); err != nil {
 				return err
@@ -75,6 +75,25 @@ func (m *Mover) Measure(ctx context.Context, t *mem.Topology, f *Figures) error 
 		}
 	}
 	return ctx.Err()
+}
+
+// unstated are the memories of families whose drivers state no costs of rings: of any two of a
+// family, if of the first two.
+func (m *Mover) unstated() (out []int) {
+	stated := make(map[int]bool)
+	for i := range m.mems {
+		f := m.mems[i].family
+		if _, asked := stated[f]; f >= 0 && f != i && !asked {
+			d := m.mems[i].Device
+			stated[f] = d.Link(m.mems[f].Device, d).Ring.There
+		}
+	}
+	for i := range m.mems {
+		if f := m.mems[i].family; f >= 0 && !stated[f] {
+			out = append(out, i)
+		}
+	}
+	return out
 }
 
 // prepare gets the homes of families the staging that the budget has for them: to lock
@@ -107,8 +126,8 @@ func (m *Mover) measure(ctx context.Context, from, to mem.MemoryID) cost {
 	t := Transfer{
 		Way: mem.Ring, From: End{Memory: from, Block: src.Block}, To: []End{{Memory: to, Block: dst.Block}}, Points: make([]mem.Point, 1),
 	}
-	at := &m.costs[int(from)*len(m.mems)+int(to)]
-	defer func() { *at = cost{} }()
+	at := new(cost)
+	m.costs[[2]mem.MemoryID{from, to}] = at
 	if c, ok := m.probe(ctx, &t, at); ok {
 		return c
 	}

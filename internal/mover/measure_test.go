@@ -29,7 +29,7 @@ func TestACostIsSolvedFromTheProbes(t *testing.T) {
 
 // TestChunksAreEqualAndFitTheRing, for sizes from a byte to gigabytes.
 func TestChunksAreEqualAndFitTheRing(t *testing.T) {
-	m := &Mover{opts: Options{Budget: 256 << 20, Lanes: 8}, mems: make([]memory, 3), costs: make([]cost, 9)}
+	m := &Mover{opts: Options{Budget: 256 << 20, Lanes: 8}, mems: make([]memory, 3)}
 	for i := range m.mems {
 		m.mems[i].discrete = i > 0
 	}

@@ -43,8 +43,10 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"godwit/devices"
+	"godwit/internal/pairs"
 	"godwit/internal/storage"
 	"godwit/mem"
 )
@@ -94,13 +96,14 @@ type Stats struct {
 // Mover moves ranges between memories. All methods are safe for use from many
 // goroutines.
 type Mover struct {
-	opts   Options         // immutable
-	line   *mem.Timeline   // immutable
-	mems   []memory        // immutable once open
-	costs  []cost          // immutable once measured: from*len(mems)+to
-	reach  []reach         // immutable once open: as costs
-	own    *storage.Host   // immutable: ordinary host memory
-	open   []devices.Queue // hidden ones that are not closed; appended to by Open and who opens links, then of who has set closed
+	opts   Options                         // immutable
+	line   *mem.Timeline                   // immutable
+	mems   []memory                        // immutable once open
+	costs  map[[2]mem.MemoryID]*cost       // immutable once measured: by source and destination
+	reach  pairs.Table[atomic.Uint32]      // of reach: as costs, of those that were asked for
+	queues map[*mem.Timeline]devices.Queue // immutable once open: hidden queues of which Move gives points out
+	own    *storage.Host                   // immutable: ordinary host memory
+	open   []devices.Queue                 // hidden ones that are not closed; appended to by Open and who opens links, then of who has set closed
 	lanes  lanes
 	copies sync.Pool // of *userCopy
 	links  links
@@ -138,6 +141,7 @@ type memory struct {
 	window   devices.Windowed   // not nil: it may have links
 	discrete bool               // it is reached over a bus, so that staging pays
 	family   int                // of memories between which rings go in batches; -1 where it has none
+	align    uint64             // of copies from and to it; 0 is any
 	gated    uint64             // protected by Mover.mu: of the pool that it names, bytes of staging of gated batches
 	home     int                // the memory whose staging its rings use; see staging.go
 	lanes    [2]*laneQueue      // out of it, into it; nil where it is not discrete
@@ -184,19 +188,18 @@ func Open(opts Options) (*Mover, error) {
 	}
 	m.mems = make([]memory, len(opts.Memories))
 	m.links.init(len(m.mems))
+	m.reach, m.costs, m.queues = pairs.Make[atomic.Uint32](len(m.mems)), make(map[[2]mem.MemoryID]*cost), make(map[*mem.Timeline]devices.Queue)
 	for i := range m.mems {
 		if err := m.openMemory(&m.mems[i], opts.Memories[i]); err != nil {
 			return nil, errors.Join(err, m.Close())
 		}
 	}
-	m.findReaches()
 	m.findFamilies()
-	m.costs = make([]cost, len(m.mems)*len(m.mems))
 	return m, nil
 }
 
 func (m *Mover) openMemory(x *memory, of Memory) (err error) {
-	x.Memory = of
+	x.Memory, x.align = of, of.Device.Info().CopyAlign
 	x.view, _ = of.Device.(devices.Viewer)
 	x.locker, _ = of.Device.(devices.PageLocker)
 	x.window, _ = of.Device.(devices.Windowed)
@@ -210,6 +213,7 @@ func (m *Mover) openMemory(x *memory, of Memory) (err error) {
 		if x.all[i], err = m.openQueue(of, direction, hidden); err != nil {
 			return err
 		}
+		m.queues[x.all[i].Timeline()] = x.all[i]
 	}
 	x.in, x.out = x.all[0], x.all[1]
 	for i, direction := range []string{"lanes.out", "lanes.in"} {
@@ -250,16 +254,7 @@ func (m *Mover) Owns(line *mem.Timeline) bool { return line == m.line || m.queue
 
 // queueOf is the hidden queue of which Move gives points out, by its timeline; nil where it is
 // none's.
-func (m *Mover) queueOf(line *mem.Timeline) devices.Queue {
-	for i := range m.mems {
-		for _, q := range m.mems[i].all {
-			if q.Timeline() == line {
-				return q
-			}
-		}
-	}
-	return nil
-}
+func (m *Mover) queueOf(line *mem.Timeline) devices.Queue { return m.queues[line] }
 
 // Flush makes sure that all accepted copies will start without further calls. After
 // Close, and of lost devices, there is nothing to start.

@@ -46,7 +46,7 @@ func (c *cost) path() mem.Path {
 
 // cost is what to expect of a batch between two memories.
 func (m *Mover) cost(from, to mem.MemoryID) *cost {
-	if c := &m.costs[int(from)*len(m.mems)+int(to)]; c.bandwidth != 0 {
+	if c := m.costs[[2]mem.MemoryID{from, to}]; c != nil && c.bandwidth != 0 {
 		return c
 	}
 	return &batchCost

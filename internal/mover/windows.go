@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -55,13 +54,14 @@ type opening struct {
 
 // links are a mover's.
 type links struct {
-	there   [][]bool        // immutable once measured: by both memories
-	pairs   opening         // the links
-	windows opening         // arenas
-	arenas  []*arena        // by memory, nil where there is none; immutable once windows are open, until Close; regions: Mover.mu
-	share   uint64          // bytes of an extent; immutable once windows are open
-	why     error           // why there is none; immutable once pairs are done
-	ctx     context.Context // ends with the mover
+	there   map[[2]mem.MemoryID]bool // immutable once measured: by both memories
+	some    []bool                   // immutable once measured: by memory, it has one
+	pairs   opening                  // the links
+	windows opening                  // arenas
+	arenas  []*arena                 // by memory, nil where there is none; immutable once windows are open, until Close; regions: Mover.mu
+	share   uint64                   // bytes of an extent; immutable once windows are open
+	why     error                    // why there is none; immutable once pairs are done
+	ctx     context.Context          // ends with the mover
 	stop    context.CancelFunc
 	until   uint64 // protected by Mover.mu: when nobody waits any more, by the executor's clock; 0 before anybody has
 }
@@ -74,13 +74,13 @@ var (
 )
 
 func (l *links) init(n int) {
-	l.there, l.arenas = make([][]bool, n), make([]*arena, n)
-	for i := range l.there {
-		l.there[i] = make([]bool, n)
-	}
+	l.there, l.some, l.arenas = make(map[[2]mem.MemoryID]bool), make([]bool, n), make([]*arena, n)
 	l.pairs.done, l.windows.done = make(chan struct{}), make(chan struct{})
 	l.ctx, l.stop = context.WithCancel(context.Background())
 }
+
+// between reports whether two memories have a link.
+func (l *links) between(from, to mem.MemoryID) bool { return l.there[[2]mem.MemoryID{from, to}] }
 
 // by reports whether rings by window can go between two memories.
 func (l *links) by(from, to mem.MemoryID) bool {
@@ -100,7 +100,8 @@ func (m *Mover) findLinks(ctx context.Context, t *mem.Topology) {
 				m.links.why = err
 				continue
 			}
-			m.links.there[i][j], m.links.there[j][i] = true, true
+			m.links.there[[2]mem.MemoryID{from, to}], m.links.there[[2]mem.MemoryID{to, from}] = true, true
+			m.links.some[i], m.links.some[j] = true, true
 		}
 	}
 }
@@ -109,7 +110,7 @@ func (m *Mover) findLinks(ctx context.Context, t *mem.Topology) {
 // it is to wait for that (AwaitLinks) and to be planned again. It does not block.
 func (m *Mover) Wants(from, to *End, size uint64) bool {
 	l := &m.links
-	if !l.there[from.Memory][to.Memory] {
+	if !l.between(from.Memory, to.Memory) {
 		return false
 	}
 	switch {
@@ -155,7 +156,7 @@ func (m *Mover) inWindow(e *End) bool { return m.mems[e.Memory].window.InWindow(
 // Leaves says that blocks leave a memory: to where it has a link, once that is open. So it has
 // links opened, as a transfer does that would have gone over one.
 func (m *Mover) Leaves(from mem.MemoryID) {
-	if l := &m.links; slices.Contains(l.there[from], true) {
+	if l := &m.links; l.some[from] {
 		m.begin(&l.pairs, m.openLinks)
 	}
 }
@@ -197,7 +198,7 @@ func (m *Mover) openLinks() bool {
 	open := false
 	for i := range m.mems {
 		for j := range i {
-			if !l.there[i][j] {
+			if !l.between(mem.MemoryID(i), mem.MemoryID(j)) {
 				continue
 			}
 			pairs.Go(func() {
@@ -218,8 +219,8 @@ func (m *Mover) openLinks() bool {
 // openArenas is a goroutine's.
 func (m *Mover) openArenas() bool {
 	l := &m.links
-	for i, there := range l.there {
-		if !slices.Contains(there, true) {
+	for i, some := range l.some {
+		if !some {
 			continue
 		}
 		a := m.newWindow(i)
@@ -262,7 +263,7 @@ func (m *Mover) newWindow(i int) *arena {
 // of mem.ErrInvalidOperation where no two devices have one.
 func (m *Mover) OpenLinks(ctx context.Context) error {
 	l := &m.links
-	if !slices.ContainsFunc(l.there, func(row []bool) bool { return slices.Contains(row, true) }) {
+	if len(l.there) == 0 {
 		return errors.Join(fmt.Errorf("mover %s: no two devices have a link: %w", m.opts.Name, mem.ErrInvalidOperation), l.why)
 	}
 	m.begin(&l.pairs, m.openLinks)
@@ -290,10 +291,10 @@ func (m *Mover) Adopt(t *mem.Topology, keep func(from, to mem.MemoryID) bool) (c
 	if !m.links.pairs.open.Load() {
 		return false
 	}
-	for i, row := range m.links.there {
-		for j, there := range row {
+	for i := range m.mems {
+		for j := range m.mems {
 			from, to := mem.MemoryID(i), mem.MemoryID(j)
-			if !there || keep(from, to) {
+			if !m.links.between(from, to) || keep(from, to) {
 				continue
 			}
 			l := t.Link(from, to)
@@ -324,7 +325,7 @@ func (m *Mover) linkPaths(from, to mem.MemoryID) (linked, windows mem.Path) {
 
 // linkLost is why nothing goes over a link.
 func (m *Mover) linkLost(from, to mem.MemoryID) error {
-	if !m.links.there[from][to] {
+	if !m.links.between(from, to) {
 		return fmt.Errorf("there is no link from %s to %s: %w", m.mems[from].Name, m.mems[to].Name, mem.ErrInvalidOperation)
 	}
 	if err := m.mems[to].window.Connected(m.mems[from].Device); err != nil {
@@ -374,7 +375,7 @@ func (m *Mover) relays(t *Transfer) bool {
 		return false
 	}
 	for i := 1; i < len(t.To); i++ {
-		if !m.links.there[t.To[i-1].Memory][t.To[i].Memory] {
+		if !m.links.between(t.To[i-1].Memory, t.To[i].Memory) {
 			return false
 		}
 	}

@@ -18,11 +18,13 @@ package machine
 
 import (
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"godwit/devices"
 	"godwit/devices/virtual"
 	"godwit/internal/network"
+	"godwit/internal/pairs"
 )
 
 // Machine is a machine as its file describes it, with all names resolved. What the file
@@ -46,7 +48,11 @@ type Machine struct {
 	memory   []network.Channel // by memory; -1 where its bandwidth is no limit
 	through  []network.Channel // by switch; likewise
 	edges    [][]edge          // by node: memories, then switches
-	routes   []atomic.Pointer[route]
+	into     [][]incoming      // by memory: the edges that lead there
+	routes   pairs.Table[atomic.Pointer[route]]
+
+	treesMu sync.Mutex
+	trees   map[gate]*tree // protected by treesMu
 }
 
 // Host is the processor that programs run on, and its memory.
@@ -163,6 +169,12 @@ type edge struct {
 	channels [2]network.Channel // the direction's, and both directions' or -1
 }
 
+// incoming is an edge that leads to a memory, and from where.
+type incoming struct {
+	node int
+	edge *edge
+}
+
 // Channels are what copies share. A network.Channel is an index.
 func (m *Machine) Channels() []channel { return m.channels }
 
@@ -220,5 +232,13 @@ func (m *Machine) build() {
 		m.edges[a] = append(m.edges[a], edge{b, l.Latency, [2]network.Channel{forth, both}})
 		m.edges[b] = append(m.edges[b], edge{a, l.Latency, [2]network.Channel{back, both}})
 	}
-	m.routes = make([]atomic.Pointer[route], len(m.memory)*len(m.memory))
+	m.into = make([][]incoming, len(m.memory))
+	for node := range m.edges {
+		for i := range m.edges[node] {
+			if e := &m.edges[node][i]; e.to < len(m.memory) {
+				m.into[e.to] = append(m.into[e.to], incoming{node, e})
+			}
+		}
+	}
+	m.routes = pairs.Make[atomic.Pointer[route]](len(m.memory))
 }
