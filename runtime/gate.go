@@ -140,13 +140,21 @@ func after(runs []gateRun, seq uint64) int {
 	return sort.Search(len(runs), func(i int) bool { return runs[i].from > seq })
 }
 
-// drop clears the bits of open gates, and drops the runs that have no others.
+// drop clears the bits of open gates, drops the runs that have no others, and makes one of
+// neighbours that are alike then: else commands that hang on a gate which stays closed, between calls
+// that come and go, take time by their square.
 func (g *gates) drop(closed gateSet) {
 	g.kept = 0
 	for line, runs := range g.runs {
 		kept := runs[:0]
 		for _, r := range runs {
-			if r.on &= closed; r.on != 0 && !(mem.Point{Line: line, Seq: r.to}).Passed() {
+			r.on &= closed
+			n := len(kept) - 1
+			switch {
+			case r.on == 0 || mem.Point{Line: line, Seq: r.to}.Passed():
+			case n >= 0 && kept[n].to+1 == r.from && kept[n].on == r.on:
+				kept[n].to = r.to
+			default:
 				kept = append(kept, r)
 			}
 		}

@@ -103,6 +103,26 @@ func TestCommandsThatHangTogetherAreOneRun(t *testing.T) {
 	require.NoError(t, c.Close(ctx))
 }
 
+// What hangs on a user event, between calls that come and go, is few runs, however much it is.
+func TestRunsThatAreAlikeOnceCallsHaveEndedAreOne(t *testing.T) {
+	var g gates
+	line := mem.NewTimeline("q", true, nil)
+	note := func(on gateSet) { g.note(g.runs[line], line.Next(), on, gateSet(g.closed.Load())) }
+	stays := g.shut(false)
+	for i := range uint64(10 * minRuns) {
+		call := g.shut(true)
+		note(stays | call)
+		g.open(call)
+		note(stays)
+		require.LessOrEqual(t, g.kept, 2*minRuns, "after %d calls", i)
+	}
+	runs := g.runs[line]
+	require.Equal(t, []uint64{1, 20 * minRuns}, []uint64{runs[0].from, runs[len(runs)-1].to})
+	for i, r := range runs[1:] {
+		require.Equal(t, runs[i].to+1, r.from, "a command is in no run")
+	}
+}
+
 func TestWhatWaitsForAHostCallHangsOnIt(t *testing.T) {
 	ctx := context.Background()
 	c, in, out := gateHouse(t)
