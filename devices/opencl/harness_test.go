@@ -160,10 +160,17 @@ func read(d *Device, b mem.Block, off uint64, data []byte) *devices.Command {
 		Src: devices.Loc{Device: d, Block: b, Off: off}, Dst: devices.Loc{Bytes: data}}
 }
 
-// pattern is content; the race detector need not watch each byte of it being made.
+// pattern is content. Commands read it: the race detector has to see it written, which it does as a whole.
+func pattern(n int, seed byte) []byte {
+	b := make([]byte, n)
+	copy(b, drawn(n, seed))
+	return b
+}
+
+// drawn makes a pattern; the race detector need not watch each byte.
 //
 //go:norace
-func pattern(n int, seed byte) []byte {
+func drawn(n int, seed byte) []byte {
 	b := make([]byte, n)
 	for i := range b {
 		b[i] = byte(i*7) ^ byte(i>>8) + seed
