@@ -267,8 +267,11 @@ func (m *Mover) OpenLinks(ctx context.Context) error {
 		return errors.Join(fmt.Errorf("mover %s: no two devices have a link: %w", m.opts.Name, mem.ErrInvalidOperation), l.why)
 	}
 	m.begin(&l.pairs, m.openLinks)
-	if err := m.awaitLinks(ctx, &l.pairs); err != nil || !l.pairs.open.Load() {
-		return errors.Join(err, l.why)
+	if err := m.awaitLinks(ctx, &l.pairs); err != nil {
+		return err // they are being opened yet, and may fail
+	}
+	if !l.pairs.open.Load() {
+		return l.why
 	}
 	m.begin(&l.windows, m.openArenas)
 	return m.awaitLinks(ctx, &l.windows)

@@ -3,6 +3,7 @@ package mover_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -27,6 +28,7 @@ type linkedFabric struct {
 	submits devicetest.Submits
 	topo    *mem.Topology
 	apart   []int
+	fails   chan struct{}
 }
 
 // partner is a device with windows, but for those that are apart.
@@ -34,6 +36,15 @@ type partner struct {
 	devices.Windowed
 	i     int
 	apart []int
+	fails chan struct{} // not nil: its links cannot be opened, which it finds out once this is closed
+}
+
+func (p *partner) Connect(ctx context.Context, other devices.Device) error {
+	if p.fails != nil {
+		<-p.fails
+		return errTest
+	}
+	return p.Windowed.Connect(ctx, other)
 }
 
 func (p *partner) Unwrap() devices.Device { return devicetest.Unwrap(p.Windowed) }
@@ -60,7 +71,11 @@ func fabricOf(t *testing.T, n int, o mover.Options, kind tce.Options, size uint6
 
 // fabricApart is one of which two devices, by their numbers, have no link.
 func fabricApart(t *testing.T, n int, o mover.Options, kind tce.Options, size uint64, two []int) *linkedFabric {
-	f := &linkedFabric{topo: mem.NewTopology("1", "2", "3", "4"), apart: two}
+	return (&linkedFabric{topo: mem.NewTopology("1", "2", "3", "4"), apart: two}).open(t, n, o, kind, size)
+}
+
+// open opens n devices and a mover over them.
+func (f *linkedFabric) open(t *testing.T, n int, o mover.Options, kind tce.Options, size uint64) *linkedFabric {
 	host, err := tce.New(tce.Options{Name: "host"})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, host.Close()) })
@@ -75,7 +90,7 @@ func fabricApart(t *testing.T, n int, o mover.Options, kind tce.Options, size ui
 		t.Cleanup(func() { require.NoError(t, q.Close()) })
 		f.queues, f.devs = append(f.queues, q), append(f.devs, d)
 		f.ends = append(f.ends, mover.End{Memory: mem.MemoryID(i + 1), Block: alloc(t, d, size)})
-		o.Memories = append(o.Memories, mover.Memory{Device: &partner{devicetest.FailNth(d, &f.submits).(devices.Windowed), i, f.apart}, Name: fmt.Sprint(i)})
+		o.Memories = append(o.Memories, mover.Memory{Device: &partner{devicetest.FailNth(d, &f.submits).(devices.Windowed), i, f.apart, f.fails}, Name: fmt.Sprint(i)})
 	}
 	f.m, err = mover.Open(o)
 	require.NoError(t, err)
@@ -114,6 +129,22 @@ func (f *linkedFabric) move(way mem.Way, size uint64, waits ...mem.Wait) ([]mem.
 	t := mover.Transfer{Way: way, From: f.ends[0], To: f.ends[1:], Size: size, Waits: waits, Points: make([]mem.Point, len(f.ends)-1)}
 	err := f.m.Move(&t)
 	return t.Points, err
+}
+
+// Who gives up waiting for links does not look at why they fail meanwhile.
+func TestWaitingForLinksMayBeGivenUpWhileTheyFail(t *testing.T) {
+	f := &linkedFabric{topo: mem.NewTopology("1", "2"), fails: make(chan struct{})}
+	f.open(t, 2, mover.Options{}, tce.Options{Windows: 1, Memory: 16 << 20}, blockSize)
+	over, cancel := context.WithCancel(ctx)
+	cancel()
+	require.ErrorIs(t, f.m.OpenLinks(over), context.Canceled)
+	close(f.fails)
+	for err := context.Canceled; err != nil && !errors.Is(err, errTest); {
+		err = f.m.OpenLinks(over)
+	}
+	require.ErrorIs(t, f.m.OpenLinks(ctx), errTest)
+	require.False(t, f.m.Wants(&f.ends[0], &f.ends[1], 1<<30), "they have failed for good")
+	require.False(t, f.adopt())
 }
 
 func TestChunksGoFromDeviceToDeviceByWindow(t *testing.T) {
