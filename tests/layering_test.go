@@ -89,8 +89,9 @@ var house = map[string]string{
 	"lib/metrics":      "lib/pool internal/resource",
 	"study/report":     "internal/figures mem/trace study/alloc/formats study/alloc/replay study/alloc/pack",
 	"study/sweep":      "internal/figures study/scenario study/machine",
-	"study/compare":    "study/scenario",
 	"study/calibrate":  "devices/virtual internal/figures lib/kernels runtime study/machine",
+	"study/predict":    "study/sweep study/compare",
+	"study/compare":    "internal/figures study/scenario",
 	"study/plot":       "mem internal/suggest",
 	"lib/tensor":       "lib/backend",
 

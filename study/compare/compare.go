@@ -7,23 +7,25 @@ import (
 	"fmt"
 	"slices"
 
+	"godwit/internal/figures"
 	"godwit/mem"
 	"godwit/study/scenario"
 )
 
 // Variant is a run to be compared.
 type Variant struct {
-	Name      string           `json:"name"`
-	ElapsedNS int64            `json:"elapsed_ns" show:"elapsed, on this computer|span"` // from the first command to the end of the last, on this computer; 0 in virtual time
-	Digest    *scenario.Digest `json:"digest" show:""`
+	Name      string              `json:"name"`
+	ElapsedNS int64               `json:"elapsed_ns" show:"elapsed, on this computer|span"` // from the first command to the end of the last, on this computer; 0 in virtual time
+	Took      *scenario.Makespans `json:"took,omitempty" show:"makespan, "`                 // where the commands ran several times
+	Digest    *scenario.Digest    `json:"digest" show:""`
 
 	result *scenario.Result
 }
 
 // Of is the variant that a run was.
 func Of(name string, r *scenario.Result) Variant {
-	v := Variant{Name: name, Digest: r.Digest(), result: r}
-	if r.Model == nil {
+	v := Variant{Name: name, Took: r.Makespans, Digest: r.Digest(), result: r}
+	if r.Model == nil && r.Makespans == nil {
 		v.ElapsedNS = int64(r.Elapsed())
 	}
 	return v
@@ -50,8 +52,9 @@ type Row struct {
 // that is the same, needed other copies or other evictions, or ended otherwise.
 type Difference struct {
 	Variant  string `json:"variant"`
-	Commands *Pair  `json:"commands"` // null where all are the same
-	Effects  *Pair  `json:"effects"`  // null where what is the same had the same effects
+	Commands *Pair  `json:"commands"`       // null where all are the same
+	Effects  *Pair  `json:"effects"`        // null where what is the same had the same effects
+	Time     string `json:"time,omitempty"` // of a measured run and a modelled one: the first command that has ended at another time
 }
 
 // Pair is one command in both variants. Number is 0, and Text empty, where one has no
@@ -142,7 +145,48 @@ func parting(a, b *Variant) Difference {
 			d.Effects = &Pair{x, y}
 		}
 	}
+	if d.Effects == nil && (a.result.Model == nil) != (b.result.Model == nil) {
+		d.Time = timeParting(a.Name, a.result, b.Name, b.result)
+	}
 	return d
+}
+
+// Parting says in a line where two runs of the same commands part first: in what a command needed, else
+// in when it had ended.
+func Parting(first string, a *scenario.Result, second string, b *scenario.Result) string {
+	for i := range min(len(a.Commands), len(b.Commands)) {
+		if x, y := a.Effects(i), b.Effects(i); !slices.Equal(x, y) {
+			return fmt.Sprintf("another plan: #%d %s: %s %s, %s %s", i+1, a.Commands[i].Text, first, effectsText(x), second, effectsText(y))
+		}
+	}
+	return timeParting(first, a, second, b)
+}
+
+// timeParting is the first command whose ends, since the commands began, are apart by more than a
+// twentieth of the first run's time.
+func timeParting(first string, a *scenario.Result, second string, b *scenario.Result) string {
+	if a.Took() == nil || b.Took() == nil {
+		return ""
+	}
+	most := int64(a.Took().Median) / 20
+	for i := range min(a.PerTime(), b.PerTime()) {
+		x, text := a.EndedAfter(i)
+		if y, _ := b.EndedAfter(i); max(x-y, y-x) > most {
+			return fmt.Sprintf("another time: %s: %s ended after %s, %s after %s", text, first, figures.Text("span", x), second, figures.Text("span", y))
+		}
+	}
+	return ""
+}
+
+func effectsText(effects []string) string {
+	if len(effects) == 0 {
+		return "needed no copy"
+	}
+	more := ""
+	if n := len(effects) - 1; n > 0 {
+		more = fmt.Sprintf(" and %d more", n)
+	}
+	return effects[0] + more
 }
 
 // side is command i of a variant; its zero value where there is none.

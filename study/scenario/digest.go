@@ -27,10 +27,10 @@ type Digest struct {
 	BytesRideAlong     uint64 `json:"bytes_ride_along"`
 	BytesPeak          uint64 `json:"bytes_peak" show:"peak|bytes"` // on the device that held most at once
 
-	// Of a run in virtual time.
+	// Of a run in virtual time; reasons of one on real devices, too.
 	Machine  string          `json:"machine,omitempty"`
 	Makespan uint64          `json:"makespan_ns,omitempty" show:"makespan, on the machine|span"`
-	Reasons  *reasonResult   `json:"critical_path_by_reason,omitempty" show:"  "`
+	Reasons  *Reasons        `json:"critical_path_by_reason,omitempty" show:"  "`
 	Failures []failureResult `json:"failures,omitempty"` // of devices at a time
 
 	Kinds   []kindTotal   `json:"kinds"`
@@ -84,8 +84,9 @@ func (r *Result) Digest() *Digest {
 		BytesMoved: r.BytesMoved, BytesLowerBound: r.BytesLowerBound, BytesCompulsory: r.BytesCompulsory, BytesCapacity: r.BytesCapacity,
 		BytesCapacityBound: r.BytesCapacityBound, BytesRideAlong: r.BytesRideAlong, Failures: r.Failures, Peaks: []DevicePeak{},
 	}
+	d.Reasons = r.Reasons()
 	if r.Model != nil {
-		d.Machine, d.Makespan, d.Reasons = r.Model.Machine, r.Model.Makespan, &r.Model.Reasons
+		d.Machine, d.Makespan = r.Model.Machine, r.Model.Makespan
 	}
 	for i := range r.Evictions {
 		d.BytesWrittenBack += r.Evictions[i].WrittenBack

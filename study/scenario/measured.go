@@ -30,9 +30,9 @@ type Makespans struct {
 	Clock  string   `json:"clock"`
 	Warm   int      `json:"warm"`         // times before, which do not count
 	Each   []uint64 `json:"makespans_ns"` // in order
-	Median uint64   `json:"median_ns"`
-	Least  uint64   `json:"least_ns"`
-	Most   uint64   `json:"most_ns"`
+	Median uint64   `json:"median_ns" show:"median|span"`
+	Least  uint64   `json:"least_ns" show:"least|span"`
+	Most   uint64   `json:"most_ns" show:"most|span"`
 }
 
 // newMakespans are those of the times that count.
@@ -62,8 +62,8 @@ type measuredResult struct {
 
 // pathResult is where the time of a run went.
 type pathResult struct {
-	Reasons reasonResult `json:"critical_path_by_reason"`
-	Path    []pathPart   `json:"critical_path"` // tiles the time of the run
+	Reasons Reasons    `json:"critical_path_by_reason"`
+	Path    []pathPart `json:"critical_path"` // tiles the time of the run
 	parts   []profile.Part
 	known   map[mem.Point]meaning
 }
@@ -73,6 +73,42 @@ func (s *Scenario) perTime() int { return len(s.Commands) / max(s.Times, 1) }
 
 // Took is what the run took, or nil where it did not get so far.
 func (r *Result) Took() *Makespans { return r.took }
+
+// Reasons say where the time went; nil where that was not asked.
+func (r *Result) Reasons() *Reasons {
+	switch {
+	case r.Model != nil:
+		return &r.Model.Reasons
+	case r.Measured != nil:
+		return &r.Measured.Reasons
+	}
+	return nil
+}
+
+// BytesOverBandwidth is what the commands would take, each time, if nothing but the bytes counted on
+// the busiest of a machine's links and memories: in nanoseconds.
+func (r *Result) BytesOverBandwidth() uint64 { return r.Model.least / uint64(max(r.s.Times, 1)) }
+
+// EndedAfter is when command i, from 0, had ended the last time that it ran, in nanoseconds since the
+// first of them was enqueued, and which of the commands that is.
+func (r *Result) EndedAfter(i int) (at int64, text string) {
+	i += len(r.records) - r.s.perTime()
+	if rec := r.records[i]; rec != nil {
+		at = r.rec.ended(rec.Point).Ended - r.began
+	}
+	return at, fmt.Sprintf("#%d %s", i+1, r.Commands[i].Text)
+}
+
+// PerTime is how many commands run each time.
+func (r *Result) PerTime() int { return r.s.perTime() }
+
+// LargestBuffer is the size of the largest buffer.
+func (s *Scenario) LargestBuffer() (size uint64) {
+	for i := range s.Buffers {
+		size = max(size, s.Buffers[i].Size)
+	}
+	return size
+}
 
 // onRealDevices reports whether the run is on this computer's own devices.
 func (r *runner) onRealDevices() bool {
@@ -140,7 +176,7 @@ func (r *runner) spans(res *Result, last period) *profile.Recorder {
 				s.Ready, s.Cause = t, w.Point
 			}
 		}
-		s.Started = max(s.Started, s.Ready) // also where the queue keeps no times, or by another clock
+		s.Started = max(s.Started, s.Ready)                    // also where the queue keeps no times, or by another clock
 		s.Handed, s.Ended = s.Started, max(s.Ended, s.Started) // what passes between a cause and what waited for it is the host's
 		ended[p] = s.Ended
 		if p.Line.InOrder() {

@@ -37,10 +37,11 @@ type modelResult struct {
 	memories []string // names
 	engines  []string
 	whole    uint64 // the world's time, over which use is counted
+	least    uint64 // bytes over bandwidth, on the busiest channel
 }
 
-// reasonResult is the critical path's time by reason.
-type reasonResult struct {
+// Reasons are the critical path's time by reason.
+type Reasons struct {
 	Compute uint64 `json:"compute_ns" show:"of it computing|span"`       // kernels and fills
 	Copy    uint64 `json:"copy_ns" show:"copying|span"`                  // copies: the program's, and those of content that was not where it was needed
 	Memory  uint64 `json:"memory_ns" show:"since memory was short|span"` // copies because a memory was short: write-backs, and bytes that come again
@@ -161,6 +162,9 @@ func (r *runner) stop(res *Result) {
 	}
 	for i, c := range m.Channels() {
 		if u := n.Usage(network.Channel(i)); u.Bytes > 0 {
+			if c.Bandwidth > 0 {
+				out.least = max(out.least, uint64(float64(u.Bytes)/float64(c.Bandwidth)*1e9))
+			}
 			out.Links = append(out.Links, linkUse{r.renamed(c.Name), u.Bytes, u.Busy, u.Full, share(u.Busy)})
 		}
 	}

@@ -23,7 +23,9 @@ const maxVariants = 8
 // compareFlags are the flags of godwit compare.
 type compareFlags struct {
 	scenarioFlags // --set, --policy and --driver may be several, as of sweep
-	json, code    bool
+	timesFlags
+	clock      []string
+	json, code bool
 }
 
 func newCompare() *cobra.Command {
@@ -35,14 +37,16 @@ func newCompare() *cobra.Command {
 link and by kind of command, and the first command at which each parts from the first one.
 
 Values are given as to godwit sweep: --set n=2,4 makes two runs of every scenario. There are two
-to eight runs in all.
+to eight runs in all. With --clock measured,modelled each runs on this computer's devices and on the
+machine, which shows where a prediction parts from what it predicts; godwit predict adds many of these up.
 
 Exit code: 0 all runs as expected; 1 some was not, or, with --exit-code, they differ in their
 commands or in what these needed; 2 bad usage or a faulty scenario; 128 and the signal's number
 where it was interrupted.`,
 		Example: `  godwit compare mine.yaml yours.yaml
   godwit compare --example training-step --policy lru,belady
-  godwit compare mine.yaml --set schedule=rows,tiles --set n=4,8`,
+  godwit compare mine.yaml --set schedule=rows,tiles --set n=4,8
+  godwit compare mine.yaml --clock measured,modelled --driver opencl --machine mine-machine.yaml --warm 1 --repeat 5`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if f.example == "" && len(args) == 0 {
 				return fmt.Errorf("%s: which? want scenarios' files, or one and several values; see %s --help", cmd.Name(), cmd.CommandPath())
@@ -53,8 +57,10 @@ where it was interrupted.`,
 			return runCompare(cmd.Context(), cmd.OutOrStdout(), args, &f)
 		},
 	}
-	f.register(cmd)
+	f.scenarioFlags.register(cmd)
+	f.timesFlags.register(cmd)
 	describeAxes(cmd)
+	cmd.Flags().StringSliceVar(&f.clock, "clock", nil, "run each by these `CLOCKS`: measured, on this computer's devices (--driver), and modelled, on --machine")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object")
 	cmd.Flags().BoolVar(&f.code, "exit-code", false, "exit with 1 where the runs differ")
 	return cmd
@@ -72,12 +78,24 @@ func (f *compareFlags) contestants(ctx context.Context, files []string) (out []c
 	if f.example != "" {
 		files = append([]string{""}, files...)
 	}
+	clocks, bare := f.clock, f.scenarioFlags
+	switch {
+	case len(clocks) == 0:
+		clocks = []string{""}
+	case f.machine == "":
+		return nil, errors.New("--clock: modelled on what? want --machine, too")
+	default:
+		bare.machine, bare.driver = "", ""
+	}
 	for i, file := range files {
 		example := ""
 		if i == 0 {
 			example = f.example
 		}
-		c, err := f.config(ctx, file, example)
+		c, err := bare.config(ctx, file, example)
+		if err == nil {
+			err = f.timesFlags.apply(&c.Base)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -85,14 +103,10 @@ func (f *compareFlags) contestants(ctx context.Context, files []string) (out []c
 		if err != nil {
 			return nil, err
 		}
-		if n := len(points) * len(files); n < 2 || n > maxVariants {
+		if n := len(points) * len(files) * len(clocks); n < 2 || n > maxVariants {
 			return nil, fmt.Errorf("compare: %s: want 2 to %d: scenarios, or values of --set, --machine, --policy and --driver", plural(n, "run"), maxVariants)
 		}
 		for _, p := range points {
-			s, err := c.Scenario(ctx, p)
-			if err != nil {
-				return nil, err
-			}
 			var name []string
 			if len(files) > 1 {
 				name = append(name, strings.TrimSuffix(filepath.Base(c.File), filepath.Ext(c.File)))
@@ -106,14 +120,41 @@ func (f *compareFlags) contestants(ctx context.Context, files []string) (out []c
 			if len(points) > 1 {
 				name = append(name, sweep.Label(varied))
 			}
-			how, err := c.Options(ctx, s, p)
-			if err != nil {
-				return nil, err
+			for _, clock := range clocks {
+				s, how, err := f.at(ctx, c, p, clock)
+				if err != nil {
+					return nil, err
+				}
+				called := name
+				if clock != "" {
+					called = append(name[:len(name):len(name)], clock)
+				}
+				out = append(out, contestant{strings.Join(called, " "), s, how})
 			}
-			out = append(out, contestant{strings.Join(name, " "), s, how})
 		}
 	}
 	return out, nil
+}
+
+// at is the scenario at a point, by a clock: "" is as the point says.
+func (f *compareFlags) at(ctx context.Context, c *sweep.Config, p []sweep.Setting, clock string) (*scenario.Scenario, scenario.RunOptions, error) {
+	by := *c
+	switch clock {
+	case "", "modelled":
+	case "measured":
+		by.Base.Driver = f.driver
+	default:
+		return nil, scenario.RunOptions{}, fmt.Errorf("--clock %q: want measured or modelled", clock)
+	}
+	s, err := by.Scenario(ctx, p)
+	if err != nil {
+		return nil, scenario.RunOptions{}, err
+	}
+	how, err := c.Options(ctx, s, p)
+	if clock == "modelled" {
+		how.Machine, err = c.Machine(ctx, f.machine, len(s.Devices))
+	}
+	return s, how, err
 }
 
 func runCompare(ctx context.Context, w io.Writer, files []string, f *compareFlags) error {
@@ -232,7 +273,6 @@ func comparedTable(w io.Writer, what string, c *compare.Comparison, rows []compa
 func printDifference(w io.Writer, first string, d *compare.Difference) {
 	if d.Commands == nil && d.Effects == nil {
 		fmt.Fprintf(w, "%s and %s: the same commands, which needed the same\n", first, d.Variant)
-		return
 	}
 	show := func(what string, p *compare.Pair) {
 		if p == nil {
@@ -259,6 +299,9 @@ func printDifference(w io.Writer, first string, d *compare.Difference) {
 				fmt.Fprintf(w, "      needs no copy\n")
 			}
 		}
+	}
+	if d.Time != "" {
+		fmt.Fprintln(w, d.Time)
 	}
 	show("what a command needed", d.Effects)
 	show("their commands", d.Commands)

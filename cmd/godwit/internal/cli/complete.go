@@ -78,7 +78,7 @@ func completeValues(cmd *cobra.Command) {
 	}
 	if cmd.ValidArgsFunction == nil {
 		switch cmd.Name() {
-		case "run", "sweep", "compare":
+		case "run", "sweep", "compare", "predict":
 			cmd.ValidArgsFunction = filesWith("yaml", "yml")
 		case "machines":
 			cmd.ValidArgsFunction = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {

@@ -203,6 +203,7 @@ commands:
 		"sweep":          {"sweep", swept, "--set", "n=1..60", "--fast", "--resume", "--out", filepath.Join(dir, "swept.csv"), "--plot", out},
 		"sweep machines": {"sweep", swept, "--set", "n=1..60", "--machine", "h200x2-pcie,h200x2-nvlink", "--json"},
 		"compare":        {"compare", long, "--policy", "lru,cost", "--json"},
+		"predict":        {"predict", long, "--machine", "h200x2-pcie", "--json"},
 		"machines":       {"machines", "--json"},
 		"calibrate":      {"calibrate", "--driver", "cpu", "--count", "2", "--json"},
 		"schema":         {"schema", "scenario"},

@@ -29,6 +29,7 @@ var jsonOutputs = []struct {
 	{"run --summary", scenario.Digest{}},
 	{"sweep", sweep.Row{}},
 	{"compare", compare.Comparison{}},
+	{"predict", predictOutput{}},
 	{"exec", tracelog.Summary{}},
 	{"devices", devicesOutput{}},
 	{"examples", examplesOutput{}},

@@ -210,9 +210,9 @@ var units = []struct {
 	keys *regexp.Regexp
 }{
 	{"bytes, of allocations blocks", regexp.MustCompile(`^scenario\.figure\.`)},
-	{"count", regexp.MustCompile(`^alloc\.replay\.BenchRow\.live$|deviceResult\.memory$|DeviceUse\.memory$|\.warm$`)},
+	{"count", regexp.MustCompile(`^alloc\.replay\.BenchRow\.live$|deviceResult\.memory$|DeviceUse\.memory$|\.(warm|repeat|cases|differ|right)$|Summary\.failed$`)},
 	{"none", regexp.MustCompile(`\.(seed|score|score_before_shrinking)$`)},
-	{"ratio", regexp.MustCompile(`\.(at_peak|max|mean|best_ratio|ratio|speed|overhead|overhead_max|price|robson|hit_rate|busy_share)$`)},
+	{"ratio", regexp.MustCompile(`\.(at_peak|max|mean|best_ratio|ratio|speed|overhead|overhead_max|price|robson|hit_rate|busy_share|spread|\w+_spread|\w+_error)$|Case\.error$`)},
 	{"percent", regexp.MustCompile(`_percent$`)},
 	{"operations/s", regexp.MustCompile(`operations_per_s$`)},
 	{"bytes/s", regexp.MustCompile(`bytes_per_s$`)},
@@ -451,6 +451,9 @@ func TestWhatVerbsPrintIsValid(t *testing.T) {
 		{"sweep", []string{"--example", "matmul-tiles", "--set", "n=2"}, 0},
 		{"compare", []string{example("matmul-tiles"), "--set", "n=2,3"}, 0},
 		{"compare", []string{example("matmul-tiles"), example("matmul-tiles")}, 0},
+		{"compare", []string{"--example", "overlap", "--clock", "measured,modelled", "--machine", "h200-nvlink", "--repeat", "2"}, 0},
+		{"run", []string{"--example", "overlap", "--warm", "1", "--repeat", "2"}, 0},
+		{"predict", []string{"--example", "overlap", "--machine", "h200-nvlink", "--repeat", "2"}, 0},
 		{"devices", nil, 0},
 		{"machines", nil, 0},
 		{"machines NAME", nil, 0},

@@ -8,6 +8,7 @@ func verbs() []*cobra.Command {
 		newRun(),
 		newSweep(),
 		newCompare(),
+		newPredict(),
 		newExec(),
 		newExamples(),
 		newMachines(),

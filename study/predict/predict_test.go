@@ -1,0 +1,114 @@
+package predict
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	_ "godwit/devices/cpu"
+	"godwit/study/machine"
+	"godwit/study/scenario"
+	"godwit/study/sweep"
+)
+
+const relay = `
+kind: one small transfer
+params: {rounds: {type: integer, default: 1}, bytes: {type: size, default: 4 KiB}}
+devices: [{name: d, driver: cpu, count: 2}]
+buffers: [{name: a, size: bytes}, {name: b, size: bytes}]
+commands:
+- repeat: rounds
+  do:
+  - {fill: a, pattern: 3, queue: d0}
+  - {copy: a, to: b, queue: d1}
+`
+
+// A case has both times, each of a round; the modelled one is a round's exactly.
+func TestACaseIsMeasuredAndModelled(t *testing.T) {
+	of := &sweep.Config{File: "relay.yaml", Data: []byte(relay), Axes: []sweep.Axis{{Kind: sweep.Parameter, Name: "bytes", Values: []string{"8192"}}}}
+	points, err := of.Points()
+	require.NoError(t, err)
+	on := func(_ context.Context, devices int) (*machine.Machine, error) {
+		return machine.Named("h200x2-nvlink", machine.Options{Devices: devices})
+	}
+	c := Config{Machine: on, Warm: 1, Repeat: 3}
+	whole, err := c.Run(t.Context(), of, points[0])
+	require.NoError(t, err)
+	require.Empty(t, whole.Failed)
+	require.Equal(t, "one small transfer", whole.Kind)
+	require.Equal(t, "bytes=8192", whole.Settings)
+	require.Equal(t, uint64(8192), whole.Largest)
+	require.Positive(t, whole.Measured)
+	require.InDelta(t, float64(whole.Modelled)/float64(whole.Measured)-1, whole.Error, 1e-9)
+	require.Less(t, whole.Bandwidth, whole.Modelled)
+	require.NotNil(t, whole.MeasuredReasons)
+	require.NotNil(t, whole.ModelledReasons)
+	require.NotEmpty(t, whole.Why())
+
+	c.Slope = Slope{"rounds", 2, 6}
+	round, err := c.Run(t.Context(), of, points[0])
+	require.NoError(t, err)
+	of.Base.Set = map[string]string{"rounds": "6"}
+	six := modelled(t, of, on)
+	of.Base.Set = map[string]string{"rounds": "2"}
+	require.Equal(t, (six-modelled(t, of, on))/4, round.Modelled)
+}
+
+// modelled is the makespan on a machine, of the second time.
+func modelled(t *testing.T, of *sweep.Config, on func(context.Context, int) (*machine.Machine, error)) int64 {
+	t.Helper()
+	opt := of.Base
+	opt.Times, opt.Warm = 4, 1
+	opt.Set["bytes"] = "8192"
+	s, err := scenario.Parse(t.Context(), of.File, of.Data, opt)
+	require.NoError(t, err)
+	m, err := on(t.Context(), 2)
+	require.NoError(t, err)
+	res, err := scenario.Run(t.Context(), s, scenario.RunOptions{Machine: m})
+	require.NoError(t, err)
+	require.Equal(t, res.Makespans.Least, res.Makespans.Most, "in virtual time there is no spread")
+	return int64(res.Makespans.Median)
+}
+
+func TestSummariesArePercentilesOfTheSizeOfErrors(t *testing.T) {
+	var cases []Case
+	for i := range 10 {
+		k := Case{Kind: "even", Error: float64(i) / 10, BandwidthError: -0.5, Largest: uint64(i) * 100 << 10}
+		if i%2 == 1 {
+			k.Kind, k.Error = "odd", -k.Error
+		}
+		cases = append(cases, k)
+	}
+	cases = append(cases, Case{Kind: "odd", Failed: "no device"})
+	all := Summarize(cases)
+	require.Len(t, all, 4)
+	require.Equal(t, Summary{Of: "all", Cases: 10, Median: 0.4, P90: 0.8, Worst: 0.9, Bandwidth: 0.5, Failed: 1}, all[0])
+	require.Equal(t, Summary{Of: "buffers below 256 KiB", Cases: 3, Median: 0.1, P90: 0.2, Worst: 0.2, Bandwidth: 0.5, Failed: 1}, all[1])
+	require.Equal(t, "even", all[2].Of)
+	require.Equal(t, 0.5, all[3].Median)
+	require.InDelta(t, -0.9, Worst(cases, 2)[0].Error, 0)
+}
+
+// Pairs differ in the variant alone, and by a tenth.
+func TestPairsAreOfVariants(t *testing.T) {
+	variant, bytes := &sweep.Axis{Name: "variant"}, &sweep.Axis{Name: "bytes"}
+	of := func(v, b string, measured, modelled int64) Case {
+		return Case{Scenario: "s", settings: []sweep.Setting{{Axis: bytes, Value: b}, {Axis: variant, Value: v}}, Measured: measured, Modelled: modelled}
+	}
+	require.Equal(t, Pairs{Differ: 2, Right: 1}, CountPairs([]Case{
+		of("x", "1", 100, 10), of("y", "1", 120, 20), // right
+		of("x", "2", 100, 20), of("y", "2", 80, 30), // wrong
+		of("x", "3", 100, 20), of("y", "3", 105, 10), // too close to tell
+	}))
+}
+
+func TestSlopes(t *testing.T) {
+	s, err := ParseSlope("rounds=4,12")
+	require.NoError(t, err)
+	require.Equal(t, Slope{"rounds", 4, 12}, s)
+	for _, bad := range []string{"", "rounds", "rounds=4", "rounds=12,4", "=4,12", "rounds=a,b"} {
+		_, err := ParseSlope(bad)
+		require.ErrorContains(t, err, "want NAME=FROM,TO", bad)
+	}
+}
