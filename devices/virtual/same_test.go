@@ -209,6 +209,27 @@ func TestDevicesThatKeepNoBytesTakeTheSameTimes(t *testing.T) {
 	}
 }
 
+// A launch may write what it reads, by another argument, and looks again at its end at what it reads.
+func TestALaunchInPlaceIsNotSeenToReadWhatItWrites(t *testing.T) {
+	for seed := range uint64(6) {
+		h := open(t, &bench{devices: 1, rate: gig, kernel: gig}, virtual.Options{Seed: seed, Stamps: true})
+		p, err := h.c.Build(bg, kernels.Program())
+		require.NoError(t, err)
+		k, err := p.Kernel("copy")
+		require.NoError(t, err)
+		x := h.buffer(4096)
+		h.runs(func() {
+			h.write(0, x, make([]byte, 4096))
+			h.ok(h.qs[0].EnqueueLaunch(bg, runtime.Launch{Kernel: k, Global: []uint64{64}, Args: []runtime.Arg{runtime.In(x), runtime.Out(x), runtime.Uint64(64)}}))
+		})
+		seen := h.w.Seen(2)
+		require.NotEmpty(t, seen)
+		for _, s := range seen {
+			require.EqualValues(t, 1, s.First.By, "seed %d: %+v", seed, s)
+		}
+	}
+}
+
 func TestAWaitThatNothingCanEndFailsAndNamesWhatIsMissing(t *testing.T) {
 	h := open(t, &bench{devices: 1, rate: gig}, virtual.Options{})
 	gate, err := h.c.NewUserEvent()

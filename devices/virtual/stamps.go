@@ -228,6 +228,9 @@ func (s *stamps) args(t *task, f func(arg int32, used mem.Range, mode mem.Mode, 
 func (s *stamps) see(command uint64, arg int32, from uint64, memory int, at mem.Range) {
 	seen := s.seen[command]
 	for r, first := range s.memories[memory].Runs(at) {
+		if first.By == command && first.Arg != flat.Created {
+			continue // a launch has written there by another argument before it looks again
+		}
 		seen = append(seen, flat.Seen{Arg: arg, Range: r.Shift(from - at.Start), First: first})
 	}
 	s.seen[command] = seen
