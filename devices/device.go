@@ -87,7 +87,10 @@ type Device interface {
 	// Link is what the driver states of copies from one device to another, of which this
 	// is one. Direct: this device's queues accept a copy from a block of from into one of
 	// to; with its cost, where that is known. Ring: what a ring through staging costs,
-	// which is measured otherwise. The zero Link states nothing.
+	// which is measured otherwise; it is stated for any two devices between which rings go in
+	// batches (Batcher), or for none. The zero Link states nothing. A pair is asked for
+	// when copies between the two are first thought of, perhaps under a context's lock: Link
+	// must not block, and always say the same.
 	Link(from, to Device) mem.Link
 	// ReserveSVM says that the addresses of r are for shared virtual memory: pointers of
 	// ArgSVM arguments, which kernels see as they are, lie there. It fails with

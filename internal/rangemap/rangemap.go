@@ -28,7 +28,7 @@ import (
 
 // Map is a total map from the offsets [0, size) to values. Values are compared
 // with == to find equal neighbours. The zero Map has size 0 and no segments;
-// use Make. A Map must not be copied once it is in use.
+// use Make. A Map may be moved; of copies of one that is in use only one may be used on.
 type Map[V comparable] struct {
 	one segment[V] // of every offset; its value counts while !cut
 	cut bool       // there is more than one segment; they are in p
