@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -22,13 +23,14 @@ import (
 // calibrateFlags are the flags of godwit calibrate.
 type calibrateFlags struct {
 	out, driver string
-	params      map[string]string
+	params      map[string]string // --set's
+	chosen      map[string]string // devices, by flags of their own; never nil
 	count       int
 	quick, json bool
 }
 
 func newCalibrate() *cobra.Command {
-	f := calibrateFlags{params: make(map[string]string)}
+	f := calibrateFlags{chosen: make(map[string]string)}
 	cmd := &cobra.Command{
 		Use:   "calibrate [-o FILE]",
 		Short: "Measure this computer's devices, and write a machine file that is like them",
@@ -61,7 +63,7 @@ was interrupted: then nothing is written.`,
 	fl.StringVar(&f.driver, "driver", "opencl", "the driver that opens the devices")
 	fl.StringToStringVar(&f.params, "set", nil, "parameters of the driver, such as bus=on")
 	for _, key := range []string{"platform", "device", "type"} {
-		fl.Var(param{f.params, key}, key, "of opencl: the devices' `"+strings.ToUpper(key)+"`, an index or a part of its name")
+		fl.Var(param{f.chosen, key}, key, "of opencl: the devices' `"+strings.ToUpper(key)+"`, an index or a part of its name")
 	}
 	fl.Lookup("type").Usage = "of opencl: the devices' `TYPE`: cpu, gpu, accelerator"
 	fl.IntVar(&f.count, "count", 0, "so many devices, `N` (0: all of a platform that has GPUs, or of the first; of other drivers 1)")
@@ -82,9 +84,11 @@ func (p param) Type() string       { return "string" }
 
 // open opens the devices.
 func (f *calibrateFlags) open(ctx context.Context) (devs []devices.Device, err error) {
+	params := maps.Clone(f.chosen)
+	maps.Copy(params, f.params)
 	if f.driver != "opencl" {
 		for range max(f.count, 1) {
-			d, err := devices.Open(ctx, f.driver, devices.Config{Params: f.params})
+			d, err := devices.Open(ctx, f.driver, devices.Config{Params: params})
 			if devs = append(devs, d...); err != nil {
 				return nil, errors.Join(err, closeDevices(devs))
 			}
@@ -92,9 +96,9 @@ func (f *calibrateFlags) open(ctx context.Context) (devs []devices.Device, err e
 		return devs, nil
 	}
 	if f.count > 0 {
-		f.params["count"] = strconv.Itoa(f.count)
+		params["count"] = strconv.Itoa(f.count)
 	}
-	all, err := devices.Open(ctx, f.driver, devices.Config{Params: f.params})
+	all, err := devices.Open(ctx, f.driver, devices.Config{Params: params})
 	if err != nil {
 		return nil, fmt.Errorf("%w; --driver cpu measures this computer without OpenCL", err)
 	}

@@ -1,0 +1,18 @@
+package cli
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Devices that are not there are an error that names what was asked for, however it was asked.
+func TestCalibrateSaysWhichDevicesAreNotThere(t *testing.T) {
+	for _, args := range [][]string{
+		{"--platform", "nowhere"}, {"--set", "platform=nowhere"}, {"--set", "bus=on", "--platform", "nowhere"}, {"--platform", "nowhere", "--set", "bus=on"},
+	} {
+		_, _, err := godwit(t, append([]string{"calibrate"}, args...)...)
+		require.ErrorContains(t, err, "nowhere", "%v", args)
+		require.Equal(t, 1, exitCode(new(interrupts), err))
+	}
+}
