@@ -92,7 +92,7 @@ type Command struct {
 	// has written Size bytes at Dst, or reads those at Src from the end of the marker on.
 	// Only devices that keep no bytes look at them, and others may not be told.
 	Dst, Src Loc
-	Size     uint64 // bytes, for OpCopy and OpFill
+	Size     uint64 // bytes, for OpCopy and OpFill; for OpLaunch see Operations
 	Late     Late   // OpCopy: what part of Size there is to move; nil is all
 	Rect     Rect
 	Pattern  []byte // 1 to 128 bytes, a power of two; Size is a multiple of it
@@ -104,6 +104,9 @@ type Command struct {
 	// Takes, of an OpLaunch, is how long the kernel runs, where the program knows that and
 	// the device is in virtual time; 0 leaves it to the device's machine.
 	Takes time.Duration
+	// Operations, of such an OpLaunch without Takes, is what the kernel computes in all, as Size is what
+	// goes through its device's memory; 0 leaves either to the machine.
+	Operations uint64
 
 	Call func(ctx context.Context) error // OpHostCall
 

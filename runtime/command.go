@@ -66,7 +66,7 @@ func (c *Context) place(l *devices.Loc, u use, m mem.MemoryID) {
 func (q *Queue) launch(l *Launch, m mem.MemoryID) {
 	s := &q.c.scratch
 	s.cmd.Op, s.cmd.Kernel, s.cmd.Dims = devices.OpLaunch, l.Kernel.on[q.mem], len(l.Global)
-	s.cmd.Takes = l.Takes
+	s.cmd.Takes, s.cmd.Operations, s.cmd.Size = l.Takes, l.Operations, l.Bytes
 	copy(s.cmd.Global[:], l.Global)
 	copy(s.cmd.Local[:], l.Local)
 	copy(s.cmd.Offset[:], l.Offset)

@@ -271,6 +271,9 @@ type Launch struct {
 	// Takes is how long the kernel runs on a device in virtual time; 0 leaves that to its
 	// machine. Other devices take the time they need.
 	Takes time.Duration
+	// Operations and Bytes are, where Takes is 0, what the kernel computes and what goes through
+	// its device's memory, in all; 0 leaves either to the machine. The machine makes the time of them.
+	Operations, Bytes uint64
 }
 
 // EnqueueLaunch runs a kernel on the queue's device. Buffer arguments are

@@ -80,6 +80,10 @@ type Kernel struct {
 	Largest uint64 // of these
 	Items   uint64 // work-items
 	Takes   uint64 // as the program says; 0 is not known
+	// Operations are what the launch computes in all, as the program says; 0 is not known.
+	Operations uint64
+	// Roofline says that the program says what the launch computes, or how many bytes it moves, or both.
+	Roofline bool
 }
 
 // Observer is told of what ended, in the order of the ends. It must not call the world

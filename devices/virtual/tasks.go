@@ -281,6 +281,10 @@ func kernelOf(c *devices.Command) Kernel {
 		}
 		k.Bytes, k.Largest = plus(k.Bytes, n), max(k.Largest, n)
 	}
+	if k.Roofline = c.Operations > 0 || c.Size > 0; c.Size > 0 {
+		k.Bytes = c.Size
+	}
+	k.Operations = c.Operations
 	return k
 }
 

@@ -142,9 +142,9 @@ func (m *Machine) own(memory int) []network.Channel {
 }
 
 // Launch implements virtual.Machine. What the scenario says comes first, then a kernel's
-// time or table in the file; else it is the roofline: the bytes of its buffers at the
-// memory's bandwidth, and its operations at the device's rate, whichever takes longer
-// (Williams, Waterman and Patterson, 2009).
+// time or table in the file; else it is the roofline: the bytes of its buffers, or those that
+// the scenario says, at the memory's bandwidth, and its operations at the device's rate, whichever
+// takes longer (Williams, Waterman and Patterson, 2009).
 func (m *Machine) Launch(memory int, k *virtual.Kernel) virtual.Work {
 	d := &m.Devices[memory-1]
 	w := virtual.Work{Engine: d.kernels, Setup: d.Launch}
@@ -152,6 +152,11 @@ func (m *Machine) Launch(memory int, k *virtual.Kernel) virtual.Work {
 	switch {
 	case k.Takes > 0:
 		w.Setup, w.Least = 0, k.Takes
+	case k.Roofline:
+		w.Bytes, w.Path, w.Least = k.Bytes, m.own(memory), operations(known, k.Items, d.Rate)
+		if k.Operations > 0 {
+			w.Least = duration(k.Operations, 1e9, d.Rate)
+		}
 	case known != nil && known.Time > 0:
 		w.Setup, w.Least = 0, known.Time
 	case known != nil && len(known.Table) > 0:
@@ -188,7 +193,15 @@ func operations(k *kernel, items, rate uint64) uint64 {
 	}
 	root := uint64(math.Sqrt(float64(items)))
 	n := [...]uint64{1, root, items, product(items, root), product(items, items)}[halves]
-	hi, lo := bits.Mul64(product(n, ops), 1e6) // thousandths of operations x nanoseconds
+	return duration(product(n, ops), 1e6, rate) // thousandths of operations x nanoseconds
+}
+
+// duration is operations * unit / rate, rounded up, at most MaxInt64; without a rate they take nothing.
+func duration(operations, unit, rate uint64) uint64 {
+	hi, lo := bits.Mul64(operations, unit)
+	if rate == 0 {
+		return 0
+	}
 	if hi >= rate {
 		return math.MaxInt64
 	}

@@ -19,6 +19,7 @@
 //	buffers       name, size, count, and content: file, input, fill, random or ramp
 //	svm           blocks of shared virtual memory, and buffers over them
 //	sub-buffers   name, of, and a place: offset and size, part: i/n, or parts: n
+//	kernels       without code, where devices keep no bytes: {name: stencil9, args: [read, write], time: 2 us}
 //	events        user events, which commands set
 //	queues        name, device, order: in|out; every device, and "host", also
 //	              has an in-order queue of its own name

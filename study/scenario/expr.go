@@ -32,6 +32,23 @@ type scope struct {
 	spend func(steps int) // counts what computing costs; nil counts nothing
 }
 
+// with gives names values, over those that they have, until what it returns is called.
+func (sc *scope) with(names map[string]value) (restore func()) {
+	before := make(map[string]value)
+	for name, v := range names {
+		if old, had := sc.vars[name]; had {
+			before[name] = old
+		}
+		sc.vars[name] = v
+	}
+	return func() {
+		for name := range names {
+			delete(sc.vars, name)
+		}
+		maps.Copy(sc.vars, before)
+	}
+}
+
 // maxWord is how long a word may be that has {expressions} in it, in bytes.
 const maxWord = 64 << 10
 

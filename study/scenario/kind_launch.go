@@ -7,8 +7,6 @@ import (
 
 	"godwit/devices"
 	"godwit/internal/flat"
-	"godwit/internal/suggest"
-	"godwit/lib/kernels"
 	"godwit/mem"
 	"godwit/runtime"
 )
@@ -19,7 +17,7 @@ type launchKind struct{ base }
 func (launchKind) shapes() []*shape {
 	return []*shape{commandShape("launch", "launch", of("launch", aWord, "a kernel"), []key{
 		{"global", listOf(aNumber), true, "work-items: one to three numbers"}, {"local", listOf(aNumber), false, "of a work-group"}, {"offset", listOf(aNumber), false, "work-items"},
-		{"args", listOf(aWord.or(object("argument"))), false, "in the order of the kernel's"},
+		{"args", listOf(anArgument.or(listOf(anArgument))), false, "in the order of the kernel's"},
 		{"svm", listOf(aWord.or(object("reached"))), false, "what it reaches through pointers in memory"},
 		{"time", aWord, false, "how long it takes on a machine (--machine), such as 20 us"},
 	})}
@@ -35,19 +33,28 @@ func (launchKind) parse(l *loader, m *mapping, c *command) {
 	if c.Dims > 0 && ((local != 0 && local != c.Dims) || (offset != 0 && offset != c.Dims)) {
 		l.errorf(m.Node, "%s: global, local and offset want the same number of dimensions", m.What)
 	}
-	l.launchItems(m.Node, m.What, c.Global[:c.Dims])
 	c.Takes = l.duration(m, "time")
-	kernel, args := kernelNamed(c.Kernel), l.list(m.get("args"))
+	kernel, own := l.kernelOf(m, c.Kernel)
+	if own == nil {
+		l.launchItems(m.Node, m.What, c.Global[:c.Dims])
+	}
 	if kernel == nil {
-		l.errorf(m.get("launch"), "launch %q: no such kernel; there are %s", c.Kernel, suggest.Among(c.Kernel, kernels.Names()))
 		return
 	}
+	before, args := l.faults, l.list(m.get("args"))
 	if len(args) != len(kernel.Args) {
 		l.errorf(m.Node, "%s: %s given, it takes %d: %s", m.What, count(len(args), "argument", "arguments"), len(kernel.Args), signature(kernel))
 		return
 	}
 	for i, n := range args {
-		c.Args = append(c.Args, l.readArg(n, fmt.Sprintf("%s: argument %d (%s)", m.What, i, kernel.Args[i].Name), &kernel.Args[i]))
+		what := fmt.Sprintf("%s: argument %d (%s)", m.What, i, kernel.Args[i].Name)
+		for _, a := range l.ranges(n, what, &kernel.Args[i], own != nil) {
+			a.Of = i
+			c.Args = append(c.Args, a)
+		}
+	}
+	if own != nil && l.faults == before {
+		l.ownLaunch(own, c)
 	}
 	for _, n := range l.list(m.get("svm")) {
 		c.Indirect = append(c.Indirect, l.readIndirect(n, m.What+": svm"))
@@ -57,7 +64,12 @@ func (launchKind) parse(l *loader, m *mapping, c *command) {
 func (launchKind) text(s *Scenario, c *command) string {
 	var args, more []string
 	for i := range c.Args {
-		args = append(args, s.argText(&c.Args[i]))
+		a := s.argText(&c.Args[i])
+		if i > 0 && c.Args[i].Of == c.Args[i-1].Of { // a further range of it
+			args[len(args)-1] += " + " + a
+			continue
+		}
+		args = append(args, a)
 	}
 	for i := range c.Indirect {
 		more = append(more, s.argText(&c.Indirect[i]))
@@ -117,7 +129,8 @@ func (launchKind) look(v *verifier, what string, c *command, seen []flat.Seen) {
 
 // launch is a launch as the runtime wants it.
 func (r *runner) launch(c *command) runtime.Launch {
-	l := runtime.Launch{Kernel: r.kernels[c.Kernel], Global: c.Global[:c.Dims], Offset: c.Offset[:c.Dims], Takes: c.Takes}
+	l := runtime.Launch{Kernel: r.kernels[c.variant()], Global: c.Global[:c.Dims], Offset: c.Offset[:c.Dims],
+		Takes: c.Takes, Operations: c.Operations, Bytes: c.Bytes}
 	if c.Local[0] != 0 {
 		l.Local = c.Local[:c.Dims]
 	}

@@ -29,9 +29,13 @@ func signature(k *devices.GoKernel) string {
 		t := a.Type
 		switch a.Kind {
 		case devices.ArgBuffer:
-			t = a.Access.String() + " " + t + "[]"
+			if t = a.Access.String(); a.Type != "" { // else it has no code
+				t += " " + a.Type + "[]"
+			}
 		case devices.ArgLocal:
-			t = "local " + t + "[]"
+			if t = "local"; a.Type != "" {
+				t += " " + a.Type + "[]"
+			}
 		}
 		args = append(args, t+" "+a.Name)
 	}

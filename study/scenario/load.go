@@ -128,7 +128,7 @@ func (l *loader) read(data []byte) {
 	}
 	for _, section := range []func(*mapping){ // each uses what those before it declare
 		l.readPolicy, l.readSVM, l.readBuffers,
-		l.readViews, l.readQueues, l.readEvents, l.readCommands, l.readFailures, l.readExpect,
+		l.readViews, l.readQueues, l.readEvents, l.readKernels, l.readCommands, l.readFailures, l.readExpect,
 	} {
 		section(m)
 	}
@@ -208,6 +208,7 @@ type loader struct {
 	files      map[string]*fileContent // by path
 	held       uint64                  // bytes, see hold
 	items      uint64                  // work-items of launches
+	own        map[string]*ownKernel   // by name
 }
 
 // waitable is what a name in a wait list stands for.

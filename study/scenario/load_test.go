@@ -16,7 +16,7 @@ import (
 // TestScenarioErrorsNameFileLineAndRule runs testdata/errors and its like: a scenario
 // each, and what is reported of it.
 func TestScenarioErrorsNameFileLineAndRule(t *testing.T) {
-	for _, file := range []string{"testdata/errors", "testdata/errors_objects", "testdata/errors_params", "testdata/errors_form"} {
+	for _, file := range []string{"testdata/errors", "testdata/errors_objects", "testdata/errors_params", "testdata/errors_form", "testdata/errors_kernels"} {
 		datadriven.RunTest(t, file, loadText)
 	}
 }

@@ -197,8 +197,11 @@ type command struct {
 	Args                  []argument
 	Indirect              []argument    // shared virtual memory that it reaches by pointers in memory
 	Takes                 time.Duration // launch: on a machine; 0 leaves it to that
+	Operations, Bytes     uint64        // launch: likewise, of kernels without code
 	Dims                  int
 	Global, Local, Offset [3]uint64 // work-items
+
+	own *ownKernel // launch: the kernel, if it has no code
 
 	Callbacks []runtime.ExecStatus // that the run is told of
 	Profile   bool                 // its times are shown
@@ -275,8 +278,9 @@ type loop struct {
 	Round, Rounds int // from 0
 }
 
-// argument is a kernel argument.
+// argument is a kernel argument, or of a kernel without code a range of one.
 type argument struct {
+	Of     int       // which of the kernel's it is, or is a range of
 	Buffer bool      // or a pointer of shared virtual memory
 	Place  place     // of a buffer argument: what the kernel is given
 	At     uint64    // of a pointer: bytes into Place

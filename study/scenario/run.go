@@ -126,7 +126,7 @@ func runOnce(ctx context.Context, s *Scenario, opt RunOptions) (*Result, error) 
 }
 
 func (r *runner) run(ctx context.Context, res *Result) error {
-	if err := errors.Join(r.checkStamps(), r.checkFailures()); err != nil {
+	if err := errors.Join(r.checkStamps(), r.checkOwn(), r.checkFailures()); err != nil {
 		return err
 	}
 	if err := r.open(ctx); err != nil {
@@ -244,14 +244,20 @@ func (r *runner) build(ctx context.Context) error {
 	}
 	for i := range r.s.Commands {
 		c := &r.s.Commands[i]
-		if c.Kind != opLaunch || r.kernels[c.Kernel] != nil {
+		if c.Kind != opLaunch || r.kernels[c.variant()] != nil {
 			continue
 		}
-		k, err := p.Kernel(c.Kernel)
+		of := p
+		if c.own != nil {
+			if of, err = r.buildOwn(ctx, c, on); err != nil {
+				return fmt.Errorf("kernel %s: %w", c.Kernel, err)
+			}
+		}
+		k, err := of.Kernel(c.Kernel)
 		if err != nil {
 			return r.s.blame(c.Line, "launch "+c.Kernel, err)
 		}
-		r.kernels[c.Kernel] = k
+		r.kernels[c.variant()] = k
 	}
 	return nil
 }

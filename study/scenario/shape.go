@@ -84,6 +84,8 @@ var (
 	nothing   = form{null: true}
 	aValue    = aNumber.or(listOf(aNumber))
 	someWords = listOf(aWord)
+
+	anArgument = aWord.or(object("argument"))
 )
 
 // find returns a key of a shape, or nil.

@@ -28,6 +28,8 @@ type Config struct {
 	Build string
 	// Machine makes the machine that an axis of that kind names, for so many devices.
 	Machine func(ctx context.Context, name string, devices int) (*machine.Machine, error)
+	// Stamps has the devices of machines keep no bytes (scenario.RunOptions.Stamps).
+	Stamps bool
 	// Fast leaves times out where they are of this computer, and so may run several
 	// points at once.
 	Fast bool
@@ -100,6 +102,7 @@ func (c *Config) Scenario(ctx context.Context, settings []Setting) (*scenario.Sc
 
 // Options say how the scenario at a point is run: on which machine, if on one.
 func (c *Config) Options(ctx context.Context, s *scenario.Scenario, settings []Setting) (opt scenario.RunOptions, err error) {
+	opt.Stamps = c.Stamps
 	for _, p := range settings {
 		if p.Axis.Kind != Machine {
 			continue
@@ -119,7 +122,7 @@ func (c *Config) modelled() bool {
 // key is the hash by which a point is known.
 func (c *Config) key(s *scenario.Scenario, opt scenario.RunOptions, settings []Setting) (string, error) {
 	h := sha256.New()
-	fmt.Fprintf(h, "godwit sweep 1\nbuild %s\nfast %v\n", c.Build, c.Fast)
+	fmt.Fprintf(h, "godwit sweep 1\nbuild %s\nfast %v\nstamps %v\n", c.Build, c.Fast, c.Stamps)
 	if err := s.WriteExpanded(h); err != nil {
 		return "", fmt.Errorf("%s: %w", Label(settings), err)
 	}

@@ -49,3 +49,17 @@ func TestComparisonsAreJSONToo(t *testing.T) {
 	require.Len(t, got.Differences, 1)
 	require.Nil(t, got.Differences[0].Commands)
 }
+
+// What takes no bytes can be set side by side and swept without them.
+func TestStampsAreForComparisonsAndSweeps(t *testing.T) {
+	args := []string{"../../../../docs/study/halo9.yaml", "--set", "n=64", "--set", "px=1,2", "--machine", "h200-nvlink"}
+	for _, verb := range []string{"compare", "sweep"} {
+		_, _, err := godwit(t, append([]string{verb}, args...)...)
+		require.ErrorContains(t, err, "has no code", verb)
+		out, _, err := godwit(t, append([]string{verb, "--stamps"}, args...)...)
+		require.NoError(t, err, verb)
+		require.Contains(t, out, "px", verb)
+		_, _, err = godwit(t, verb, "--stamps", "--example", "halo")
+		require.ErrorContains(t, err, "want --machine, too", verb)
+	}
+}

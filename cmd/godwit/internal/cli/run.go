@@ -32,9 +32,8 @@ type runFlags struct {
 	dot      string
 	record   string
 	timesFlags
-	seed   uint64 // this and what follows is of runs in virtual time
-	csv    string
-	stamps bool
+	seed uint64 // this and what follows is of runs in virtual time
+	csv  string
 }
 
 func newRun() *cobra.Command {
@@ -78,9 +77,9 @@ not be finished, 2 bad usage or a faulty scenario, 128 and the signal's number w
 		},
 	}
 	f.scenarioFlags.register(cmd)
+	f.registerStamps(cmd)
 	f.timesFlags.register(cmd)
 	cmd.Flags().StringVar(&f.csv, "csv", "", "with --machine: write what ran, a line for each command and copy, to `FILE`; - is standard output")
-	cmd.Flags().BoolVar(&f.stamps, "stamps", false, "with --machine: its devices keep no bytes, but who wrote them, and that is what is verified")
 	cmd.Flags().Uint64Var(&f.seed, "seed", 0, "with --machine: draw the order of what happens at one instant by `N`; 0 leaves it as it comes")
 	helpOfScenario(cmd, &f.scenarioFlags)
 	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object")
@@ -210,10 +209,8 @@ func (f *runFlags) apply(ctx context.Context, s *scenario.Scenario, opt *scenari
 		return errors.New("--csv: it lists what ran in virtual time: want --machine, too")
 	case f.machine == "" && f.seed != 0:
 		return errors.New("--seed: it draws the order of what happens at one instant of virtual time: want --machine, too")
-	case f.machine == "" && f.stamps:
-		return errors.New("--stamps: modelled devices keep who wrote bytes in their place: want --machine, too")
 	case f.machine == "":
-		return nil
+		return f.checkStamps()
 	case f.driver != "":
 		return fmt.Errorf("--machine %s and --driver %s: a run is on a machine or on a driver's devices", f.machine, f.driver)
 	}

@@ -26,6 +26,7 @@ type scenarioFlags struct {
 	example string
 	policy  string
 	machine string
+	stamps  bool
 }
 
 func (f *scenarioFlags) register(cmd *cobra.Command) {
@@ -37,6 +38,19 @@ func (f *scenarioFlags) register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.memory, "memory", "4GiB", "`BYTES` that the scenario may name in all: buffers, content, what it reads")
 	cmd.Flags().StringVar(&f.machine, "machine", "", "run in virtual time on `MACHINE`: a built-in one (godwit machines lists them) or a file")
 	completeParameters(cmd, f)
+}
+
+// registerStamps is for verbs that run scenarios on machines alone, too.
+func (f *scenarioFlags) registerStamps(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&f.stamps, "stamps", false, "with --machine: its devices keep no bytes, but who wrote them, and that is what is verified")
+}
+
+// checkStamps refuses stamps where nobody keeps them.
+func (f *scenarioFlags) checkStamps() error {
+	if f.stamps && f.machine == "" {
+		return errors.New("--stamps: modelled devices keep who wrote bytes in their place: want --machine, too")
+	}
+	return nil
 }
 
 // options are what the flags say, but for the values of parameters where set is false.

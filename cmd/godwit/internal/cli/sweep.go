@@ -75,6 +75,7 @@ signal's number where it was interrupted.`,
 		},
 	}
 	f.register(cmd)
+	f.registerStamps(cmd)
 	flags := cmd.Flags()
 	describeAxes(cmd)
 	flags.StringArrayVar(&f.out, "out", nil, "write the results to `FILE`, which ends in .csv or .jsonl; may be given several times")
@@ -107,7 +108,10 @@ func (f *scenarioFlags) config(ctx context.Context, file, example string) (*swee
 	if err != nil {
 		return nil, err
 	}
-	c := &sweep.Config{Base: opt}
+	if err := f.checkStamps(); err != nil {
+		return nil, err
+	}
+	c := &sweep.Config{Base: opt, Stamps: f.stamps}
 	for _, text := range f.set {
 		a, err := sweep.ParseAxis(text)
 		if err != nil {
