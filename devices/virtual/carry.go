@@ -215,7 +215,7 @@ func (b *book) submit(cmd *devices.Command, waits []mem.Wait) (mem.Point, error)
 	switch {
 	case cmd.Op == devices.OpHostCall:
 		x.carry = &byProgram
-	case x.memory == 0:
+	case x.memory == 0, class == Classes && b.w.carriers.waits(x):
 		x.carry = &byDispatcher
 	case class == Classes:
 		x.carry = &byLibrary
@@ -260,7 +260,7 @@ func ClassOf(from, to int) Class {
 	return Peer
 }
 
-// What has no class, and the carrier of what is on the host.
+// What has no class, and the carrier of what is on the host, and of markers that the library cannot wait with.
 var byLibrary, byProgram, byDispatcher = Carry{By: Library}, Carry{By: Program}, Carry{By: Dispatcher}
 
 // note makes the record of a point that a queue has just issued.

@@ -71,6 +71,9 @@ func (w *World) Threads(fs ...func()) error {
 				left--
 			}()
 			f()
+			if w.running.debt > 0 {
+				w.yield(0) // who waits for its end waits until it has paid
+			}
 		})
 	}
 	err := w.sleep(context.Background(), threadsEnd{}, mem.Point{}, func() bool { return left == 0 })
