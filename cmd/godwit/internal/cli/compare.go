@@ -58,6 +58,7 @@ where it was interrupted.`,
 		},
 	}
 	f.scenarioFlags.register(cmd)
+	f.registerStamps(cmd)
 	f.timesFlags.register(cmd)
 	describeAxes(cmd)
 	cmd.Flags().StringSliceVar(&f.clock, "clock", nil, "run each by these `CLOCKS`: measured, on this computer's devices (--driver), and modelled, on --machine")
@@ -84,6 +85,8 @@ func (f *compareFlags) contestants(ctx context.Context, files []string) (out []c
 		clocks = []string{""}
 	case f.machine == "":
 		return nil, errors.New("--clock: modelled on what? want --machine, too")
+	case f.stamps:
+		return nil, errors.New("--clock and --stamps: what is measured keeps its bytes")
 	default:
 		bare.machine, bare.driver = "", ""
 	}
