@@ -197,12 +197,17 @@ func (r *run) launch(dev, nth int, x *runtime.Buffer, wait ...runtime.Event) run
 
 // busy has a device compute for so long.
 func (r *run) busy(dev, nth int, d time.Duration) runtime.Event {
+	return r.busyOn(dev, nth, d, r.seeds[dev])
+}
+
+// busyOn is busy by a kernel that writes a buffer.
+func (r *run) busyOn(dev, nth int, d time.Duration, x *runtime.Buffer) runtime.Event {
 	if r.err != nil {
 		return runtime.Event{}
 	}
 	return r.took(r.q(dev, nth).EnqueueLaunch(r.ctx, runtime.Launch{
 		Kernel: r.spin, Global: []uint64{1}, Takes: d,
-		Args: []runtime.Arg{runtime.InOut(r.seeds[dev]), runtime.Uint64(uint64(float64(d) * r.told.steps[dev]))},
+		Args: []runtime.Arg{runtime.InOut(x), runtime.Uint64(uint64(float64(d) * r.told.steps[dev]))},
 	}))
 }
 

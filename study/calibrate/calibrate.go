@@ -1,6 +1,7 @@
 package calibrate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -146,20 +147,12 @@ func (c *calibration) again(left int) func(all []float64) bool {
 // model finds the figures, and writes the file.
 func (c *calibration) model(ctx context.Context) error {
 	c.say("the machine")
-	values := c.site.values()
-	c.result.Values = values
-	byName := make(map[string]*Value)
-	for i := range values {
-		byName[values[i].Name] = &values[i]
-	}
 	var fit, all []*shape
 	for _, s := range c.shapes {
 		f, ok := c.measured[s]
 		switch {
-		case !ok:
+		case !ok, f.Value == 0: // failed, or nothing to tell
 		case s.reads != "":
-			v := byName[s.reads]
-			v.Time, v.Spread, v.How = max(f.Value, 0), f.Spread, readOff
 			all = append(all, s)
 		case f.Value > 0:
 			fit, all = append(fit, s), append(all, s)
@@ -167,12 +160,29 @@ func (c *calibration) model(ctx context.Context) error {
 			c.miss(s.name, fmt.Errorf("longer runs took less time (%.0f ns a unit)", f.Value))
 		}
 	}
-	c.guess(values)
+	if len(fit) == 0 {
+		return errors.New("no shape could be measured; the first that failed: " + c.result.Missing[0])
+	}
 	held := holdOut(fit)
-	if err := c.fit(ctx, values, fit, held); err != nil {
+	best, st, fits := math.Inf(1), (*structure)(nil), (*fitting)(nil)
+	some := c.site.structures()
+	for _, x := range some {
+		f := c.begin(x, fit, held)
+		var cost float64
+		var err error
+		if f.start, _, cost, err = f.search(ctx); err != nil {
+			return err
+		}
+		if cost < best*0.98 { // simpler ones come first
+			best, st, fits = cost, x, f
+		}
+	}
+	if err := fits.end(ctx); err != nil {
 		return err
 	}
-	modelled, err := c.modelled(ctx, c.site.write(c.Name, "", nil, values, c.tables, true), all)
+	c.result.Values = fits.values
+	c.result.Notes = append(c.result.Notes, "Of "+fmt.Sprint(len(some))+" ways to share the work this fits best: "+st.name+".")
+	modelled, err := c.modelled(ctx, c.write(st, true), all, nil)
 	if err != nil {
 		return err
 	}
@@ -189,9 +199,29 @@ func (c *calibration) model(ctx context.Context) error {
 	}
 	c.note(fitted)
 	c.note(heldOut)
-	c.result.File = c.site.write(c.Name, c.about(), append(c.Head, c.assumed()...), values, c.tables, true)
+	c.result.File = c.write(st, true)
 	_, err = machine.Parse(c.Name+".yaml", []byte(c.result.File), machine.Options{})
 	return err
+}
+
+// write makes the file.
+func (c *calibration) write(st *structure, comments bool) string {
+	return c.site.write(c.Name, c.about(), append(slices.Clone(c.Head), c.assumed()...), st, c.result.Values, c.tables, comments)
+}
+
+// known are the figures, with those that are read off, and where the fit begins for others.
+func (c *calibration) known(st *structure) []Value {
+	values := c.site.values(st)
+	for i := range values {
+		v := &values[i]
+		for _, s := range c.shapes {
+			if f, ok := c.measured[s]; ok && s.reads == v.Name {
+				v.Time, v.Spread, v.How = max(f.Value, 0), f.Spread, readOff
+			}
+		}
+	}
+	c.guess(values)
+	return values
 }
 
 func (c *calibration) about() string {
@@ -202,27 +232,23 @@ func (c *calibration) about() string {
 	return "Measured by godwit calibrate: " + strings.Join(what, ", ")
 }
 
-// guess has the fit begin near: a bandwidth that nobody limits would tell nothing.
+// guess has the fit begin where a figure shows: no longer than the shapes that tell most of it, of which the last counts,
+// which moves the most bytes.
 func (c *calibration) guess(values []Value) {
 	for i := range values {
-		if v := &values[i]; v.How == "" {
-			v.Time = 1000
-			if v.rate {
-				v.Time = c.slowest(v.Name)
+		v := &values[i]
+		if v.How != "" {
+			continue
+		}
+		if v.Time = 1000; v.rate {
+			v.Time = 10_000
+		}
+		for _, s := range c.shapes {
+			if f := c.measured[s]; f.Value > 0 && s.of != "" && strings.HasPrefix(v.Name+" ", s.of+" ") && (v.rate || s.bytes == 0) {
+				v.Time = f.Value / (float64(cmp.Or(s.bytes, 1<<20)) / (1 << 20))
 			}
 		}
 	}
-}
-
-// slowest is what a MiB takes by the shape that moves the most bytes of those that a figure is about.
-func (c *calibration) slowest(name string) float64 {
-	best := 10_000.0
-	for _, s := range c.shapes {
-		if f, ok := c.measured[s]; ok && s.bytes > 0 && strings.HasPrefix(name+" ", s.of+" ") && f.Value > 0 {
-			best = f.Value / (float64(s.bytes) / (1 << 20))
-		}
-	}
-	return best
 }
 
 // holdOut picks one shape in five, among those that are there in several sizes, and of these none of
@@ -241,46 +267,54 @@ func holdOut(fit []*shape) map[*shape]bool {
 	return held
 }
 
-// fit finds the figures that no shape reads off.
-func (c *calibration) fit(ctx context.Context, values []Value, fit []*shape, held map[*shape]bool) error {
-	var free []int
-	for i := range values {
-		if values[i].How == "" {
-			free = append(free, i)
+// fitting is a fit under way: its problem's values are those of the figures that no shape reads off.
+type fitting struct {
+	problem
+	values []Value
+	free   []int
+}
+
+func (c *calibration) begin(st *structure, shapes []*shape, held map[*shape]bool) *fitting {
+	f := &fitting{values: c.known(st)}
+	for i := range f.values {
+		if v := &f.values[i]; v.How == "" {
+			f.free, f.start = append(f.free, i), append(f.start, v.Time)
 		}
 	}
+	f.fixed = make([]bool, len(f.free))
 	var use []*shape
-	p := &problem{}
-	for _, s := range fit {
-		if f := c.measured[s]; !held[s] {
+	for _, s := range shapes {
+		if m := c.measured[s]; !held[s] {
 			use = append(use, s)
-			p.measured, p.spread = append(p.measured, f.Value), append(p.spread, f.Spread)
+			f.measured, f.spread = append(f.measured, m.Value), append(f.spread, m.Spread)
 		}
 	}
-	with := func(of []float64) []Value {
-		out := append([]Value(nil), values...)
-		for k, i := range free {
-			out[i].Time = of[k]
-		}
-		return out
+	f.rounds = fewRounds
+	f.predict = func(ctx context.Context, values []float64, of []bool) ([]float64, error) {
+		return c.modelled(ctx, c.site.write(c.Name, "", nil, st, f.with(values), nil, false), use, of)
 	}
-	p.predict = func(ctx context.Context, of []float64) ([]float64, error) {
-		return c.modelled(ctx, c.site.write(c.Name, "", nil, with(of), nil, false), use)
+	return f
+}
+
+// with are the figures with values.
+func (f *fitting) with(of []float64) []Value {
+	out := slices.Clone(f.values)
+	for k, i := range f.free {
+		out[i].Time = of[k]
 	}
-	for _, i := range free {
-		p.start = append(p.start, values[i].Time)
-	}
-	if len(use) == 0 {
-		return errors.New("no shape could be measured")
-	}
-	got, out, err := p.solve(ctx)
+	return out
+}
+
+// end finds what can be told, and leaves out what cannot.
+func (f *fitting) end(ctx context.Context) error {
+	got, out, _, err := f.solve(ctx)
 	if err != nil {
 		return err
 	}
-	for k, i := range free {
-		values[i].Time, values[i].How = got[k], fitted
-		if out[k] {
-			values[i].Time, values[i].How = 0, unsaid
+	f.values = f.with(got)
+	for k, i := range f.free {
+		if f.values[i].How = fitted; out[k] {
+			f.values[i].How = unsaid
 		}
 	}
 	return nil
@@ -300,8 +334,8 @@ func (c *calibration) note(use string) {
 	}
 }
 
-// modelled is what shapes take on a machine.
-func (c *calibration) modelled(ctx context.Context, text string, shapes []*shape) ([]float64, error) {
+// modelled is what shapes take on a machine: those of which of says so, where it is not nil.
+func (c *calibration) modelled(ctx context.Context, text string, shapes []*shape, of []bool) ([]float64, error) {
 	m, err := machine.Parse(c.Name+".yaml", []byte(text), machine.Options{})
 	if err != nil {
 		return nil, err
@@ -317,6 +351,9 @@ func (c *calibration) modelled(ctx context.Context, text string, shapes []*shape
 	b.told = c.told
 	out := make([]float64, len(shapes))
 	for i, s := range shapes {
+		if of != nil && !of[i] {
+			continue
+		}
 		f, serr := b.slope(s, func([]float64) bool { return false })
 		if err = serr; err != nil {
 			err = fmt.Errorf("%s: %w", s.name, err)

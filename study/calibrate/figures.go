@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"godwit/internal/figures"
@@ -28,32 +29,89 @@ const (
 	unsaid  = "left out: no shape tells it from others"
 )
 
-// values are the figures of a file for what there is, in its order.
-func (s *site) values() (out []Value) {
-	time := func(name string) { out = append(out, Value{Name: name}) }
-	rate := func(name string) { out = append(out, Value{Name: name, rate: true}) }
-	time("host enqueue")
-	time("host poll")
-	time("host other")
-	time("host call")
-	rate("host bandwidth")
-	for i := range s.groups {
-		name := s.groups[i].name
-		time(name + " launch")
-		time(name + " copy")
-		rate(name + " bandwidth")
-		time("host-" + name + " latency")
-		rate("host-" + name + " bandwidth")
-		rate("host-" + name + " both")
+// structure says who carries copies: figures of carriers are of those. Which it is tells the fit: it
+// is done with each, and the best counts.
+type structure struct {
+	name             string
+	host, peer, ring string // carriers of copies up and down, over links, and by the host
+}
+
+// structures are those that there may be.
+func (s *site) structures() []*structure {
+	out := []*structure{{"the library carries all copies", library, library, library}}
+	if len(s.pairs) > 0 {
+		out = append(out, &structure{"the pilot carries copies between devices, the dispatcher those by the host's memory", library, "pilot", "dispatcher"})
 	}
-	for i := range s.pairs {
-		if p := &s.pairs[i]; p.direct {
-			time(s.name(p) + " latency")
-			rate(s.name(p) + " bandwidth")
-			rate(s.name(p) + " both")
-		}
+	if slices.ContainsFunc(s.groups, func(g group) bool { return g.info.SharesHost }) { // whose copies are this process's
+		out = append(out, &structure{"the dispatcher carries all copies", "dispatcher", "dispatcher", "dispatcher"})
 	}
 	return out
+}
+
+const library = "library"
+
+// copied is the class of copies between two devices, and its carrier.
+func (st *structure) copied(p *pair) (class, by string) {
+	if p.direct {
+		return "peer", st.peer
+	}
+	return "ring", st.ring
+}
+
+// values are the figures of a file for what there is, in its order.
+func (s *site) values(st *structure) (out []Value) {
+	known := make(map[string]bool)
+	add := func(rate bool, name string) {
+		if !known[name] {
+			known[name] = true
+			out = append(out, Value{Name: name, rate: rate})
+		}
+	}
+	time := func(names ...string) {
+		for _, name := range names {
+			add(false, name)
+		}
+	}
+	time("host enqueue", "host poll", "host other", "host call", "host wake", "host first each")
+	add(true, "host first bandwidth")
+	add(true, "host bandwidth")
+	add(true, "host pageable")
+	carried := func(g, by string) {
+		if by != library {
+			time(g+" handover library-"+by+" delay", g+" handover "+by+"-library delay")
+		}
+	}
+	for i := range s.groups {
+		g := s.groups[i].name
+		time(g+" launch", g+" copy", g+" rows")
+		add(true, g+" bandwidth")
+		time(g+" classes launch enqueue", g+" classes inside enqueue", g+" classes up enqueue", g+" classes down enqueue")
+		carried(g, st.host)
+		s.link("host-"+g, time, add)
+	}
+	for i := range s.pairs {
+		p := &s.pairs[i]
+		g := s.groups[p.b].name
+		class, by := st.copied(p)
+		time(g+" classes "+class+" enqueue", g+" handover library-library delay")
+		carried(g, by) // what is no kernel, hop after hop, is not measured: there the latency alone would count, so it comes last
+		if p.direct {
+			s.link(s.name(p), time, add)
+		}
+		if by != library {
+			time(g + " classes " + class + " hold")
+		}
+	}
+	for i := range s.groups { // last: where others tell as much, they count
+		time(s.groups[i].name + " classes launch submit")
+	}
+	return out
+}
+
+func (s *site) link(name string, time func(...string), add func(bool, string)) {
+	time(name + " latency")
+	add(true, name+" bandwidth")
+	add(true, name+" both")
 }
 
 // text is a value as the file has it; "" where there is nothing to say.
@@ -78,6 +136,7 @@ func rateText(nsOfMiB float64) string {
 // file is a machine's file as it is written.
 type file struct {
 	*site
+	st       *structure
 	values   map[string]*Value
 	tables   map[string][]table // by group
 	comments bool
@@ -92,8 +151,8 @@ type table struct {
 }
 
 // write makes the file.
-func (s *site) write(name, about string, head []string, values []Value, tables map[string][]table, comments bool) string {
-	f := &file{site: s, values: make(map[string]*Value), tables: tables, comments: comments}
+func (s *site) write(name, about string, head []string, st *structure, values []Value, tables map[string][]table, comments bool) string {
+	f := &file{site: s, st: st, values: make(map[string]*Value), tables: tables, comments: comments}
 	for i := range values {
 		f.values[values[i].Name] = &values[i]
 	}
@@ -108,9 +167,10 @@ func (s *site) write(name, about string, head []string, values []Value, tables m
 	if s.host.GlobalMemory > 0 {
 		fmt.Fprintf(f, "  memory: %d B\n", s.host.GlobalMemory)
 	}
-	for _, key := range []string{"bandwidth", "enqueue", "poll", "other", "call"} {
+	for _, key := range []string{"bandwidth", "enqueue", "poll", "other", "call", "wake", "pageable"} {
 		f.key(key, "host "+key)
 	}
+	f.mapping("  first", "host first", "each", "bandwidth")
 	if strings.HasSuffix(f.String(), "host:\n") {
 		f.WriteString("  enqueue: 0 us\n")
 	}
@@ -174,6 +234,8 @@ func (f *file) group(g *group) {
 	f.key("bandwidth", g.name+" bandwidth")
 	f.key("launch", g.name+" launch")
 	f.key("copy", g.name+" copy")
+	f.key("rows", g.name+" rows")
+	f.carriers(g)
 	if len(f.tables[g.name]) == 0 {
 		return
 	}
@@ -184,6 +246,57 @@ func (f *file) group(g *group) {
 			fmt.Fprintf(f, "      %s: %s # +- %s\n", bytesText(n), timeText(max(t.Times[i].Value, 1)), figures.Text("span", t.Times[i].Spread))
 		}
 	}
+}
+
+// carriers writes who carries commands of a group's devices, and what that costs.
+func (f *file) carriers(g *group) {
+	f.WriteString("  classes:\n")
+	f.mapping("    launch", g.name+" classes launch", "enqueue", "submit")
+	if f.comments {
+		f.WriteString("    # fill: assumed to be as launch\n")
+	}
+	f.mapping("    fill", g.name+" classes launch", "enqueue", "submit")
+	f.mapping("    inside", g.name+" classes inside", "enqueue")
+	f.mapping("    up", g.name+" classes up", "by "+f.st.host, "enqueue")
+	f.mapping("    down", g.name+" classes down", "by "+f.st.host, "enqueue")
+	f.mapping("    peer", g.name+" classes peer", "by "+f.st.peer, "enqueue", "hold")
+	f.mapping("    ring", g.name+" classes ring", "by "+f.st.ring, "enqueue", "hold")
+	f.WriteString("  handover:\n    queue: {}\n")
+	for _, from := range carriers {
+		for _, to := range carriers {
+			name := from + "-" + to
+			f.mapping("    "+name, g.name+" handover "+name, "delay")
+		}
+	}
+}
+
+var carriers = []string{library, "dispatcher", "pilot"}
+
+// mapping writes a key whose value is a mapping of figures, if there are any; of "by X" that is X.
+func (f *file) mapping(key, name string, keys ...string) {
+	var said, notes []string
+	for _, k := range keys {
+		if by, ok := strings.CutPrefix(k, "by "); ok {
+			said = append(said, "by: "+by)
+			continue
+		}
+		v := f.values[name+" "+k]
+		if v == nil {
+			continue
+		}
+		if t := v.text(); t != "" {
+			said = append(said, k+": "+t)
+		}
+		notes = append(notes, k+" "+cmp.Or(strings.TrimPrefix(f.comment(v), " # "), "fitted"))
+	}
+	if len(notes) == 0 {
+		return
+	}
+	comment := ""
+	if f.comments {
+		comment = " # " + strings.Join(notes, "; ")
+	}
+	fmt.Fprintf(f, "%s: {%s}%s\n", key, strings.Join(said, ", "), comment)
 }
 
 // bytesText is exact where it has to be.

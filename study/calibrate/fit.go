@@ -3,6 +3,7 @@ package calibrate
 import (
 	"context"
 	"math"
+	"runtime"
 	"slices"
 
 	"golang.org/x/sync/errgroup"
@@ -20,8 +21,11 @@ import (
 type problem struct {
 	measured []float64
 	spread   []float64
-	predict  func(ctx context.Context, values []float64) ([]float64, error)
-	start    []float64
+	// predict says what is modelled where of is true, and has what it likes elsewhere; nil is everywhere.
+	predict func(ctx context.Context, values []float64, of []bool) ([]float64, error)
+	start   []float64
+	fixed   []bool // stay as they start
+	rounds  int
 }
 
 // scale is what residual i is divided by where v is predicted.
@@ -37,40 +41,65 @@ func (p *problem) residual(i int, v float64) (r, weight float64) {
 }
 
 const (
-	rounds   = 12
+	fewRounds, manyRounds = 6, 12
+
 	parallel = 1e-2 // of a column, what others must not explain
 	narrow   = 20   // nanoseconds, the least difference
 	wide     = 2000 // the widest at first
+	widest   = 2e5  // of what shows nothing
 	third    = 1. / 3
 )
 
-// solve returns values, and for each whether it is left out, since what is measured does not tell it from others.
-func (p *problem) solve(ctx context.Context) (values []float64, out []bool, err error) {
+// solve returns values, and for each whether it is left out, since what is measured does not tell it from others: then it
+// is 0, and the others are found again.
+func (p *problem) solve(ctx context.Context) (values []float64, out []bool, cost float64, err error) {
+	p.rounds = manyRounds
+	for range 3 {
+		values, out, cost, err = p.search(ctx)
+		if err != nil || slices.Equal(out, p.fixed) {
+			break
+		}
+		for k := range out {
+			if p.fixed[k] = out[k]; out[k] {
+				values[k] = 0
+			}
+		}
+		p.start = values
+	}
+	return values, p.fixed, cost, err
+}
+
+// search is solve, but that what is left out stays.
+func (p *problem) search(ctx context.Context) (values []float64, out []bool, cost float64, err error) {
 	values = slices.Clone(p.start)
-	now, err := p.predict(ctx, values)
+	now, err := p.predict(ctx, values, nil)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, 0, err
 	}
 	width, damping := 0.5, 1e-3
-	for range rounds {
-		j, err := p.columns(ctx, values, now, width)
+	var touched [][]bool // by value: residuals that it makes a difference to
+	for round := range p.rounds {
+		if round%4 == 0 {
+			touched = make([][]bool, len(values))
+		}
+		j, err := p.columns(ctx, values, now, width, touched)
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, 0, err
 		}
 		out = dependent(j)
 		better := false
 		for range 4 {
 			next := p.step(j, out, values, now, damping)
-			then, err := p.predict(ctx, next)
+			then, err := p.predict(ctx, next, nil)
 			if err != nil {
-				return nil, nil, err
+				return nil, nil, 0, err
 			}
 			if p.cost(then) < p.cost(now)*(1-1e-6) {
 				settled := near(values, next)
 				values, now, better = next, then, true
 				damping = max(damping/10, 1e-6)
 				if settled && width < 0.05 {
-					return values, out, nil
+					return values, out, p.cost(now), nil
 				}
 				break
 			}
@@ -83,7 +112,7 @@ func (p *problem) solve(ctx context.Context) (values []float64, out []bool, err 
 			width, damping = width/2, 1e-3
 		}
 	}
-	return values, out, nil
+	return values, out, p.cost(now), nil
 }
 
 func near(a, b []float64) bool {
@@ -107,23 +136,36 @@ func (p *problem) cost(predicted []float64) (sum float64) {
 }
 
 // columns are the differences that each value makes to the residuals: j[value][residual].
-func (p *problem) columns(ctx context.Context, values, now []float64, width float64) ([][]float64, error) {
+// Where touched says so, only some are asked for, else it is filled in.
+func (p *problem) columns(ctx context.Context, values, now []float64, width float64, touched [][]bool) ([][]float64, error) {
 	j := make([][]float64, len(values))
 	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(4)
+	g.SetLimit(runtime.GOMAXPROCS(0))
 	for k := range values {
+		if j[k] = make([]float64, len(now)); p.fixed[k] {
+			continue
+		}
 		g.Go(func() error {
-			step := max(width*values[k], narrow, width*wide)
 			there := slices.Clone(values)
-			there[k] += step
-			then, err := p.predict(ctx, there)
-			if err != nil {
-				return err
+			// What is hidden behind something longer shows by a wider step.
+			for step := max(width*values[k], narrow, width*wide); norm(j[k]) == 0 && step < widest; step *= 8 {
+				there[k] = values[k] + step
+				then, err := p.predict(ctx, there, touched[k])
+				if err != nil {
+					return err
+				}
+				for i := range then {
+					if touched[k] == nil || touched[k][i] {
+						_, weight := p.residual(i, now[i])
+						j[k][i] = weight * (then[i] - now[i]) / step / p.scale(i, now[i])
+					}
+				}
 			}
-			j[k] = make([]float64, len(then))
-			for i := range then {
-				_, weight := p.residual(i, now[i])
-				j[k][i] = weight * (then[i] - now[i]) / step / p.scale(i, now[i])
+			if touched[k] == nil {
+				touched[k] = make([]bool, len(now))
+				for i, d := range j[k] {
+					touched[k][i] = d != 0
+				}
 			}
 			return nil
 		})

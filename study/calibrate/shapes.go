@@ -14,9 +14,10 @@ type shape struct {
 	name      string
 	few, many int    // units of the shorter and of the longer run
 	reads     string // the figure that it reads off; "" is none
-	of        string // the bandwidth that it tells most of, and by how many bytes a unit
-	bytes     uint64
-	middle    bool // there are smaller and larger ones of its kind, so that it may be held out
+	of        string // the figures that it tells most of, by the beginning of their names: the fit begins there
+	bytes     uint64 // that a unit moves, where these are of a MiB; 0 is as many
+	most      int    // runs, where not any number can be made; 0 is no limit
+	middle    bool   // there are smaller and larger ones of its kind, so that it may be held out
 	// open gets ready, and returns what does n units once, which says how many
 	// nanoseconds they took, in any case those that do not count.
 	open func(b *bench) (once func(n int) (float64, error), err error)
@@ -37,7 +38,7 @@ func (b *bench) slope(s *shape, again func(all []float64) bool) (f Figure, err e
 		return Figure{}, err
 	}
 	var all []float64
-	for len(all) == 0 || again(all) {
+	for len(all) == 0 || again(all) && (s.most == 0 || len(all) < s.most) {
 		if err := b.ctx.Err(); err != nil {
 			return Figure{}, err
 		}
@@ -99,9 +100,18 @@ func returned(name string, few, many int, buffers int, size uint64, dev int, eac
 	}}
 }
 
+// How buffers are brought.
+type mode uint8
+
+const (
+	atOnce   mode = iota // and the last are waited for
+	oneByOne             // each is waited for
+	enqueued             // until the last enqueue has returned
+)
+
 // moved is a shape of buffers that are in one place, alone, and are brought to another:
-// buffer i from froms[i] to tos[i], by turns. Where each is waited for, one is brought at a time.
-func moved(name string, size uint64, flags runtime.Flags, each bool, froms, tos []int) *shape {
+// buffer i from froms[i] to tos[i], by turns.
+func moved(name string, size uint64, flags runtime.Flags, how mode, froms, tos []int) *shape {
 	few, many := counts(size)
 	ways := len(froms)
 	return &shape{name: name, few: few, many: many, open: func(b *bench) (func(int) (float64, error), error) {
@@ -110,17 +120,24 @@ func moved(name string, size uint64, flags runtime.Flags, each bool, froms, tos 
 			if err := b.place(bufs[:n*ways], froms...); err != nil {
 				return 0, err
 			}
-			return b.timed(func(r *run) {
+			var returned float64
+			took, err := b.timed(func(r *run) {
+				start := b.rt.Now()
 				for i, x := range bufs[:n*ways] {
 					e := r.migrate(froms[i%ways], tos[i%ways], i%ways, x)
-					if each {
+					if how == oneByOne {
 						r.wait(e)
 					}
 				}
+				returned = float64(b.rt.Now() - start)
 				for _, e := range r.events[max(len(r.events)-ways, 0):] {
 					r.wait(e)
 				}
 			})
+			if how == enqueued {
+				took = returned
+			}
+			return took, err
 		}, err
 	}}
 }
@@ -156,7 +173,12 @@ func (s *site) shapes(quick bool) (out []*shape) {
 		}
 		out = append(out, x)
 	}
-	add(returned("enqueue", 16, 80, 1, 64, 0, func(r *run, bufs []*runtime.Buffer, _ int) { r.launch(0, 0, bufs[0]) }), "host enqueue")
+	for i := range s.groups { // before others have used the memory
+		for _, size := range []uint64{64 << 10, 2 << 20} {
+			add(firstUse(fmt.Sprintf("first use of %s on %s", figures.Size(size), s.groups[i].name), size, s.groups[i].devs[0]))
+		}
+	}
+	add(returned("markers until enqueued", 16, 80, 0, 0, 0, func(r *run, _ []*runtime.Buffer, _ int) { r.marker(0) }), "host enqueue")
 	add(ended(), "host poll")
 	add(simple("create and release a buffer", 20, 100, 0, 0, 0, func(r *run, _ []*runtime.Buffer, n int) {
 		for range n {
@@ -195,6 +217,99 @@ func ended() *shape {
 	}}
 }
 
+// firstUse is of buffers that are made, and written for the first time, until that is enqueued. None is released
+// before the shape ends, so that each takes memory that nobody has used.
+func firstUse(name string, size uint64, dev int) *shape {
+	return &shape{name: name, few: 2, many: 8, most: 4, open: func(b *bench) (func(int) (float64, error), error) {
+		return func(n int) (took float64, err error) {
+			bufs, err := b.buffers(n, size, 0)
+			if err != nil {
+				return 0, err
+			}
+			_, err = b.timed(func(r *run) {
+				start := b.rt.Now()
+				for _, x := range bufs {
+					r.launch(dev, 0, x)
+				}
+				took = float64(b.rt.Now() - start)
+				r.last()
+			})
+			return took, err
+		}, nil
+	}}
+}
+
+// hopsBehind is of hops that a kernel, which wrote them all, sets going at once: who submits them is all that is slow.
+func hopsBehind(name string, p *pair) *shape {
+	const few, many, size = 16, 64, 4096
+	return &shape{name: name, few: few, many: many, open: func(b *bench) (func(int) (float64, error), error) {
+		root, err := b.written(1, many*size, p.from)
+		if err != nil {
+			return nil, err
+		}
+		parts := make([]*runtime.Buffer, many)
+		for i := range parts {
+			if parts[i], err = root[0].Sub(uint64(i)*size, size, 0); err != nil {
+				return nil, err
+			}
+			b.release = append(b.release, parts[i].Release)
+		}
+		return func(n int) (float64, error) {
+			return b.timed(func(r *run) {
+				r.busyOn(p.from, 0, b.behind(2*many), root[0])
+				for _, x := range parts[:n] {
+					r.migrate(p.from, p.to, 0, x)
+				}
+				r.last()
+			})
+		}, nil
+	}}
+}
+
+// fresh is a shape of buffers that a device alone holds before, each of which is used as f says, and waited for.
+func fresh(name string, size uint64, flags runtime.Flags, from int, f func(r *run, x *runtime.Buffer)) *shape {
+	const few, many = 8, 32
+	return &shape{name: name, few: few, many: many, open: func(b *bench) (func(int) (float64, error), error) {
+		bufs, err := b.buffers(many, size, flags)
+		return func(n int) (float64, error) {
+			if err := b.place(bufs[:n], from); err != nil {
+				return 0, err
+			}
+			return b.timed(func(r *run) {
+				for _, x := range bufs[:n] {
+					f(r, x)
+					r.last()
+				}
+			})
+		}, err
+	}}
+}
+
+// pageable is a shape of writes to a device, or reads from there, of the program's own memory.
+func pageable(name string, size uint64, dev int, up bool) *shape {
+	few, many := counts(size)
+	var data []byte
+	return simple(name, few, many, 1, size, dev, func(r *run, bufs []*runtime.Buffer, n int) {
+		if uint64(len(data)) != size {
+			data = make([]byte, size)
+		}
+		for range n {
+			r.wait(r.transfer(dev, bufs[0], data, up))
+		}
+	})
+}
+
+// rows is a shape of one copy inside a device of so many rows of 64 bytes.
+func rows(name string, dev int) *shape {
+	const pitch, most = 256, 1024
+	return simple(name, 64, most, 2, pitch*most, dev, func(r *run, bufs []*runtime.Buffer, n int) {
+		box := runtime.Box{Row: pitch}
+		if r.err == nil {
+			r.wait(r.took(r.q(dev, 0).EnqueueCopyRect(r.ctx, bufs[0], bufs[1], box, box, [3]uint64{64, uint64(n), 1})))
+		}
+	})
+}
+
 // hostCopy copies in the host's memory. Its figure is of a MiB that is read or written.
 func hostCopy(size uint64) *shape {
 	x := simple("copy inside host, "+figures.Size(size), 2, 6, 2, size, hostDevice, func(r *run, bufs []*runtime.Buffer, n int) {
@@ -210,6 +325,12 @@ func hostCopy(size uint64) *shape {
 // stands among all.
 func (s *shape) moves(bytes uint64, of string, i, all int) *shape {
 	s.bytes, s.of, s.middle = bytes, of, i > 0 && i < all-1
+	return s
+}
+
+// tells says which figure a shape tells most of: it is no longer.
+func (s *shape) tells(of string) *shape {
+	s.of = of
 	return s
 }
 
@@ -231,6 +352,21 @@ func (s *site) device(g int, quick bool, add func(*shape, ...string)) {
 	name, d := s.groups[g].name, s.groups[g].devs[0]
 	all := sizes(quick, s.most(g))
 	add(behind("launch on "+name, 16, 144, 1, 64, d, func(r *run, bufs []*runtime.Buffer, _ int) { r.launch(d, 0, bufs[0]) }), name+" launch")
+	add(returned("launches on "+name+" until enqueued", 16, 80, 1, 64, d, func(r *run, bufs []*runtime.Buffer, _ int) { r.launch(d, 0, bufs[0]) }).tells(name + " classes launch enqueue"))
+	add(returned("copies inside "+name+" until enqueued", 16, 80, 2, 64, d, func(r *run, bufs []*runtime.Buffer, _ int) { r.copy(d, bufs[0], bufs[1], 64) }).tells(name + " classes inside enqueue"))
+	add(moved("ups to "+name+" until enqueued", 4096, runtime.AllocHostPtr, enqueued, []int{hostDevice}, []int{d}).tells(name + " classes up enqueue"))
+	add(moved("downs from "+name+" until enqueued", 4096, runtime.AllocHostPtr, enqueued, []int{d}, []int{hostDevice}).tells(name + " classes down enqueue"))
+	add(fresh("up to "+name+" for a kernel", 4096, runtime.AllocHostPtr, hostDevice, func(r *run, x *runtime.Buffer) { r.launch(d, 0, x) }))
+	add(fresh("down from "+name+" after a kernel", 4096, runtime.AllocHostPtr, d, func(r *run, x *runtime.Buffer) {
+		r.launch(d, 0, x)
+		r.migrate(d, hostDevice, 0, x)
+	}))
+	add(rows("a row of a copy inside "+name, d))
+	own := []uint64{4 << 10, 1 << 20, 16 << 20}
+	for i, size := range own {
+		add(pageable("write to "+name+", "+figures.Size(size), size, d, true).moves(size, "host pageable", i, len(own)))
+		add(pageable("read from "+name+", "+figures.Size(size), size, d, false).moves(size, "host pageable", i, len(own)))
+	}
 	add(simple("launch on "+name+" and wait", 4, 20, 1, 4096, d, func(r *run, bufs []*runtime.Buffer, n int) {
 		for range n {
 			r.wait(r.launch(d, 0, bufs[0]))
@@ -253,16 +389,16 @@ func (s *site) device(g int, quick bool, add func(*shape, ...string)) {
 	}
 	for i, size := range all {
 		text, up, down := figures.Size(size), []int{hostDevice}, []int{d}
-		x := func(kind string, each bool, from, to []int) {
-			add(moved(kind+name+", "+text, size, runtime.AllocHostPtr, each, from, to).moves(size*uint64(len(from)), "host-"+name, i, len(all)))
+		x := func(kind string, how mode, from, to []int) {
+			add(moved(kind+name+", "+text, size, runtime.AllocHostPtr, how, from, to).moves(size*uint64(len(from)), "host-"+name, i, len(all)))
 		}
-		x("up to ", true, up, down)
-		x("down from ", true, down, up)
+		x("up to ", oneByOne, up, down)
+		x("down from ", oneByOne, down, up)
 		if size >= 64<<10 {
-			x("several up to ", false, up, down)
+			x("several up to ", atOnce, up, down)
 		}
 		if size >= 1<<20 {
-			x("up and down, ", false, []int{hostDevice, d}, []int{d, hostDevice})
+			x("up and down, ", atOnce, []int{hostDevice, d}, []int{d, hostDevice})
 		}
 	}
 }
@@ -273,16 +409,29 @@ func (s *site) pair(p *pair, quick bool, add func(*shape, ...string)) {
 	from, to := []int{p.from}, []int{p.to}
 	add(turns("by turns on "+name, p.from, 0, p.to, 0))
 	for i, size := range all {
-		x := func(kind string, each bool, from, to []int) {
-			add(moved(kind+name+", "+figures.Size(size), size, 0, each, from, to).moves(size*uint64(len(from)), name, i, len(all)))
+		x := func(kind string, how mode, from, to []int) {
+			add(moved(kind+name+", "+figures.Size(size), size, 0, how, from, to).moves(size*uint64(len(from)), name, i, len(all)))
 		}
-		x("hop ", true, from, to)
-		x("several hops ", false, from, to)
+		x("hop ", oneByOne, from, to)
+		x("several hops ", atOnce, from, to)
 		if size >= 1<<20 {
-			x("hops both ways ", false, []int{p.from, p.to}, []int{p.to, p.from})
+			x("hops both ways ", atOnce, []int{p.from, p.to}, []int{p.to, p.from})
 		}
 	}
+	class := "ring"
+	if p.direct {
+		class = "peer"
+	}
+	goes := s.groups[p.b].name + " classes " + class
+	add(moved("hops "+name+" until enqueued", 4096, 0, enqueued, from, to).tells(goes + " enqueue"))
+	add(hopsBehind("hops "+name+" behind a kernel", p).tells(goes + " hold"))
 	for _, size := range []uint64{4 << 10, 64 << 10} {
+		text := figures.Size(size)
+		add(fresh("hop "+name+" for a kernel, "+text, size, 0, p.from, func(r *run, x *runtime.Buffer) { r.launch(p.to, 0, x) }))
+		add(fresh("hop "+name+" after a kernel, "+text, size, 0, p.from, func(r *run, x *runtime.Buffer) {
+			r.launch(p.from, 0, x)
+			r.migrate(p.from, p.to, 0, x)
+		}))
 		add(simple(fmt.Sprintf("kernel and hop by turns %s, %s", name, figures.Size(size)), 16, 64, 1, size, p.from, func(r *run, bufs []*runtime.Buffer, n int) {
 			for i := range n {
 				r.launch([]int{p.from, p.to}[i%2], 0, bufs[0])
@@ -341,6 +490,17 @@ func (r *run) copy(dev int, from, to *runtime.Buffer, size uint64) {
 	if r.err == nil {
 		r.took(r.q(dev, 0).EnqueueCopy(r.ctx, from, to, 0, 0, size))
 	}
+}
+
+// transfer writes the program's own bytes, or reads them.
+func (r *run) transfer(dev int, x *runtime.Buffer, data []byte, up bool) runtime.Event {
+	switch {
+	case r.err != nil:
+		return runtime.Event{}
+	case up:
+		return r.took(r.q(dev, 0).EnqueueWrite(r.ctx, x, 0, data))
+	}
+	return r.took(r.q(dev, 0).EnqueueRead(r.ctx, x, 0, data))
 }
 
 func (r *run) marker(dev int) runtime.Event {

@@ -67,7 +67,7 @@ func (s *site) kernels(quick bool) (out []kernelTable) {
 		for _, k := range measuredKernels {
 			t := kernelTable{table: table{Kernel: k.name}, group: g.name, dev: g.devs[0], all: []uint64{4 << 10, 64 << 10, 1 << 20, 16 << 20}}
 			if quick {
-				t.all = []uint64{4 << 10, 1 << 20}
+				t.all = t.all[:3]
 			}
 			out = append(out, t)
 		}
@@ -105,7 +105,7 @@ func (c *calibration) table(t *kernelTable, left int) (err error) {
 		if size > b.most(t.dev) {
 			break
 		}
-		if n := len(t.Times); n > 0 && t.Times[n-1].Value*math.Pow(float64(size)/float64(t.Sizes[n-1]), 1.5) > longest {
+		if n := len(t.Times); n > 1 && t.Times[n-1].Value*math.Pow(float64(size)/float64(t.Sizes[n-1]), 1.5) > longest {
 			break
 		}
 		global := []uint64{size / 4}

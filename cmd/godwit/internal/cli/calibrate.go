@@ -141,9 +141,9 @@ func runCalibrate(cmd *cobra.Command, f *calibrateFlags) error {
 	if err != nil {
 		return err
 	}
-	o := calibrate.Options{Name: name, Quick: f.quick, Time: 70 * time.Second, Runtime: rt.Options{Devices: devs, OwnDevices: true}}
+	o := calibrate.Options{Name: name, Quick: f.quick, Time: 62 * time.Second, Runtime: rt.Options{Devices: devs, OwnDevices: true}}
 	if f.quick {
-		o.Time = 14 * time.Second
+		o.Time = 12 * time.Second
 	}
 	o.Head = []string{fmt.Sprintf("On %s: %s/%s, %d cores, godwit %s; a few figures may be a few minutes' alone.", start.Format("2006-01-02 15:04"), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), version())}
 	for _, d := range devs {
