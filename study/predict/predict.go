@@ -121,14 +121,16 @@ func (c *Config) both(ctx context.Context, of *sweep.Config, settings []sweep.Se
 	if took, err = finished(scenario.Run(ctx, s, scenario.RunOptions{})); err != nil {
 		return nil, nil, fmt.Errorf("measured: %w", err)
 	}
-	if s, err = of.Scenario(ctx, settings); err != nil {
+	on = *of
+	on.Base.Times = c.Warm + 1 // each is like the other
+	if s, err = on.Scenario(ctx, settings); err != nil {
 		return nil, nil, err
 	}
 	m, err := c.Machine(ctx, len(s.Devices))
 	if err != nil {
 		return nil, nil, err
 	}
-	if model, err = finished(scenario.Run(ctx, s, scenario.RunOptions{Machine: m})); err != nil {
+	if model, err = finished(scenario.Run(ctx, s, scenario.RunOptions{Machine: m, Stamps: s.Stampable()})); err != nil {
 		return nil, nil, fmt.Errorf("modelled: %w", err)
 	}
 	return took, model, nil
@@ -157,7 +159,7 @@ func (k *Case) compare(c *Config, measured, modelled []*scenario.Result) {
 	}
 	took, model := times(measured), times(modelled)
 	n := len(took)
-	k.Measured, k.Modelled = took[n/2], model[n/2]
+	k.Measured, k.Modelled = took[n/2], model[len(model)/2]
 	k.Bandwidth = int64(modelled[len(modelled)-1].BytesOverBandwidth())
 	if len(modelled) > 1 {
 		k.Bandwidth = (k.Bandwidth - int64(modelled[0].BytesOverBandwidth())) / (c.Slope.To - c.Slope.From)

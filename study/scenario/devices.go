@@ -116,6 +116,12 @@ func openGroup(ctx context.Context, group []deviceDecl) ([]devices.Device, error
 // what they share. Where there are fewer, and that is allowed, it opens those
 // again and again, each time with a memory of its own.
 func openReal(ctx context.Context, group []deviceDecl, cfg devices.Config) (out []devices.Device, err error) {
+	for _, d := range group { // of which each has no more than its own: see caps
+		if cfg.Memory = max(cfg.Memory, d.Memory); d.Memory == 0 {
+			cfg.Memory = 0
+			break
+		}
+	}
 	cfg.Params = maps.Clone(cfg.Params)
 	if cfg.Params == nil {
 		cfg.Params = make(map[string]string)

@@ -71,6 +71,13 @@ type pathResult struct {
 // perTime is how many commands run each time.
 func (s *Scenario) perTime() int { return len(s.Commands) / max(s.Times, 1) }
 
+// first is the scenario with its commands fewer times.
+func (s *Scenario) first(times int) *Scenario {
+	few := *s
+	few.Times, few.Commands = times, s.Commands[:times*s.perTime()]
+	return &few
+}
+
 // Took is what the run took, or nil where it did not get so far.
 func (r *Result) Took() *Makespans { return r.took }
 

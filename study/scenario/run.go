@@ -100,7 +100,7 @@ func Run(ctx context.Context, s *Scenario, opt RunOptions) (*Result, error) {
 	if err != nil {
 		return first, err
 	}
-	res, err := runOnce(ctx, s, opt)
+	res, err := runOnce(ctx, s.first(s.Warm+1), opt)
 	res.took, res.Makespans = first.took, first.Makespans
 	res.BytesRead, res.BytesCompared, res.BytesUndefined = res.BytesRead+first.BytesRead, res.BytesCompared+first.BytesCompared, res.BytesUndefined+first.BytesUndefined
 	res.Verified, res.Mismatches = res.Verified && first.Verified, append(first.Mismatches, res.Mismatches...)

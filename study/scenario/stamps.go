@@ -27,9 +27,16 @@ func (r *runner) checkStamps() error {
 	if !r.stamps() {
 		return nil
 	}
-	s, without := r.s, "the devices of machine "+r.opt.Machine.Name+" keep no bytes"
+	return r.s.takesBytes("the devices of machine " + r.opt.Machine.Name + " keep no bytes")
+}
+
+// Stampable reports whether the scenario may run on devices that keep no bytes.
+func (s *Scenario) Stampable() bool { return s.takesBytes("") == nil }
+
+// takesBytes says what of the scenario takes bytes, where its devices are without any.
+func (s *Scenario) takesBytes(without string) error {
 	for i := range s.Expect {
-		if e := &s.Expect[i]; e.Place != nil {
+		if e := &s.Expect[i]; e.Place != nil && s.Times == 0 {
 			return at(s.File, e.Line, "expect: content of %s: %s", e.Place.Name, without)
 		}
 	}
