@@ -86,8 +86,26 @@ func TestExamplesOnOpenCLDevices(t *testing.T) {
 			for _, d := range got.Devices {
 				require.Equal(t, "opencl", d.Driver)
 			}
+			m := got.Measured
+			require.NotNil(t, m)
+			require.Equal(t, m.Ended-m.Began, m.Makespan)
+			require.Equal(t, m.Makespan, m.Reasons.Compute+m.Reasons.Copy+m.Reasons.Memory+m.Reasons.Host, "the path leaves nothing out")
 		})
 	}
+}
+
+// Devices of one driver that come in place of others have each as much memory as these, not all
+// as much as the first.
+func TestDevicesOfAnotherDriverHaveEachTheirMemory(t *testing.T) {
+	if found, err := opencl.Discover(); err != nil || len(found) == 0 {
+		t.Skip("no OpenCL device here: ", err)
+	}
+	out, _, err := godwit(t, "run", filepath.Join(filepath.Dir(judged), "sweep-peer.yaml"), "--set", "part=64KiB", "--set", "rounds=2", "--driver", "opencl", "--json")
+	require.NoError(t, err)
+	var got scenario.Result
+	require.NoError(t, json.Unmarshal([]byte(out), &got))
+	require.Equal(t, uint64(352<<10), got.Devices[0].Bytes)
+	require.Greater(t, got.Devices[1].Bytes, uint64(1<<20))
 }
 
 // TestRunExitCodes runs the built program, as a shell would.
