@@ -47,6 +47,8 @@ files are relative to it, and # begins a comment. Several cases are added up by 
 scenarios name. Cases that differ only in a parameter named variant are pairs, of which the faster one
 is to be named.
 
+Interrupted, it shows the cases that it has.
+
 Exit code: 0 all ran, 1 some could not be finished, 2 bad usage or a faulty scenario, 128 and the
 signal's number where it was interrupted.`,
 		Example: `  godwit predict examples/overlap.yaml --driver opencl --machine mine.yaml --warm 2 --repeat 5
@@ -169,16 +171,20 @@ func runPredict(ctx context.Context, w io.Writer, files []string, f *predictFlag
 	}
 	out := predictOutput{Machine: f.machine, Driver: f.driver, Warm: f.warm, Repeat: f.repeat, Slope: f.slope, Cases: []predict.Case{}}
 	bar := newProgress(len(all), "cases")
+	var stopped error // what there is by then is shown
 	for i, t := range all {
 		k, err := c.Run(ctx, t.of, t.at)
 		if err != nil {
-			_ = bar.Finish()
-			return sweepError(endOf(ctx, err))
+			stopped = sweepError(endOf(ctx, err))
+			break
 		}
 		out.Cases = append(out.Cases, k)
 		_ = bar.Set(min(i+1, len(all)-1))
 	}
 	_ = bar.Finish()
+	if stopped != nil && (ctx.Err() == nil || len(out.Cases) == 0) {
+		return stopped
+	}
 	out.Summary, out.Pairs = predict.Summarize(out.Cases), predict.CountPairs(out.Cases)
 	switch {
 	case f.json:
@@ -187,6 +193,9 @@ func runPredict(ctx context.Context, w io.Writer, files []string, f *predictFlag
 		out.markdown(w)
 	default:
 		out.print(w)
+	}
+	if err == nil {
+		err = stopped
 	}
 	if n := out.Summary[0].Failed; n > 0 && err == nil {
 		err = failed{fmt.Errorf("predict: %s of %d could not be measured and modelled", plural(n, "case"), len(all))}
