@@ -89,29 +89,40 @@ func (m *Stamps) CopyFrom(src *Stamps, r mem.Range, to uint64) {
 }
 
 // Compare tests that a command which was given the bytes of r as argument arg, from its
-// byte at on, found there what m has. What m does not know may be anything.
+// byte at on, found there what m has. What m does not know may be anything. What was found is
+// looked at once, run by run, from low bytes to high ones; who looked several times begins again.
 func (m *Stamps) Compare(r mem.Range, arg int32, at uint64, seen []Seen) error {
-	for run, want := range m.Runs(r) {
-		if (want == Stamp{}) {
+	given := r.Shift(at - r.Start)
+	found := given.Start // all before it was looked at
+	for i := range seen {
+		s := &seen[i]
+		part := s.Range.Intersect(given)
+		if s.Arg != arg || part.Empty() {
 			continue
 		}
-		given := run.Shift(at - r.Start)
-		found := given.Start
-		for _, s := range seen {
-			part := s.Range.Intersect(given)
-			if s.Arg != arg || part.Empty() {
-				continue
-			}
-			if part.Start > found {
-				break
-			}
-			found = max(found, part.End)
-			if got, want := s.First.After(part.Start-s.Range.Start), want.After(part.Start-given.Start); got != want {
-				return fmt.Errorf("byte %d of argument %d is %v, one flat memory has %v", part.Start, arg, got, want)
+		if err := m.missed(found, part.Start, arg, at, r.Start); err != nil {
+			return err
+		}
+		found = max(found, part.End)
+		for run, want := range m.Runs(part.Shift(r.Start - at)) {
+			from := run.Start - r.Start + at
+			if got := s.First.After(from - s.Range.Start); got != want && (want != Stamp{}) {
+				return fmt.Errorf("byte %d of argument %d is %v, one flat memory has %v", from, arg, got, want)
 			}
 		}
-		if found < given.End {
-			return fmt.Errorf("byte %d of argument %d was not looked at, one flat memory has %v", found, arg, want.After(found-given.Start))
+	}
+	return m.missed(found, given.End, arg, at, r.Start)
+}
+
+// missed reports bytes of an argument that nobody looked at, and of which m knows something: argument arg has the
+// byte at start of m as its byte at.
+func (m *Stamps) missed(from, to uint64, arg int32, at, start uint64) error {
+	if from >= to {
+		return nil
+	}
+	for run, want := range m.Runs(mem.Range{Start: from - at + start, End: to - at + start}) {
+		if (want != Stamp{}) {
+			return fmt.Errorf("byte %d of argument %d was not looked at, one flat memory has %v", run.Start-start+at, arg, want)
 		}
 	}
 	return nil

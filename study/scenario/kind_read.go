@@ -46,7 +46,13 @@ func (readKind) enqueue(ctx context.Context, r *runner, i int, q *runtime.Queue,
 
 func (readKind) look(v *verifier, what string, c *command, seen []flat.Seen) {
 	for w := range c.rows(c.Place.Range.Start, 0) {
-		v.saw(what, c.Place.Buffer, mem.Range{Start: w.Dst, End: w.Dst + w.Size}, 0, w.Src, seen)
+		n := 0 // of what was found those that are of this row: both ascend
+		for ; n < len(seen) && seen[n].Range.Start < w.Src+w.Size; n++ {
+		}
+		v.saw(what, c.Place.Buffer, mem.Range{Start: w.Dst, End: w.Dst + w.Size}, 0, w.Src, seen[:n])
+		for len(seen) > 0 && seen[0].Range.End <= w.Src+w.Size {
+			seen = seen[1:]
+		}
 	}
 	v.res.BytesRead += c.readSize()
 }

@@ -200,13 +200,17 @@ func (r *runner) reachable(i int) (out []place) {
 // content gives f the latest content of a place, in pieces, each read from a
 // memory that holds it, so that nothing moves for it. What nobody has written is
 // left out, or where the reference run says otherwise reported.
-func (v *verifier) content(ctx context.Context, p place, f func(off uint64, got []byte)) error {
+func (v *verifier) content(ctx context.Context, p place, f func(off uint64, got []byte)) (err error) {
 	size := uint64(pieceSize)
 	if v.by != nil {
 		size = stampedPiece
 	}
 	if size = min(size, p.Range.Size()); uint64(len(v.piece)) < size {
-		v.piece = make([]byte, size)
+		if v.by == nil {
+			v.piece = make([]byte, size)
+		} else if v.piece, err = v.blank.Bytes(size); err != nil {
+			return err
+		}
 	}
 	for segment, valid := range v.where(p) {
 		m, _ := valid.First()
