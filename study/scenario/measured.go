@@ -65,7 +65,21 @@ type pathResult struct {
 	Reasons Reasons    `json:"critical_path_by_reason"`
 	Path    []pathPart `json:"critical_path"` // tiles the time of the run
 	parts   []profile.Part
-	known   map[mem.Point]meaning
+
+	spans    []profile.Span // all that ran
+	known    map[mem.Point]meaning
+	memories []string // names
+}
+
+// path is where the time went; nil where that was not asked.
+func (r *Result) path() *pathResult {
+	switch {
+	case r.Model != nil:
+		return &r.Model.pathResult
+	case r.Measured != nil:
+		return &r.Measured.pathResult
+	}
+	return nil
 }
 
 // perTime is how many commands run each time.
@@ -83,11 +97,8 @@ func (r *Result) Took() *Makespans { return r.took }
 
 // Reasons say where the time went; nil where that was not asked.
 func (r *Result) Reasons() *Reasons {
-	switch {
-	case r.Model != nil:
-		return &r.Model.Reasons
-	case r.Measured != nil:
-		return &r.Measured.Reasons
+	if p := r.path(); p != nil {
+		return &p.Reasons
 	}
 	return nil
 }
@@ -117,9 +128,10 @@ func (s *Scenario) LargestBuffer() (size uint64) {
 	return size
 }
 
-// onRealDevices reports whether the run is on this computer's own devices.
-func (r *runner) onRealDevices() bool {
-	return r.model == nil && slices.ContainsFunc(r.s.Devices, func(d deviceDecl) bool { return d.Driver == realDriver })
+// Measured reports whether a run that is on no machine says where its time went: on this computer's
+// own devices, and where the commands run several times.
+func (s *Scenario) Measured() bool {
+	return s.Times > 0 || slices.ContainsFunc(s.Devices, func(d deviceDecl) bool { return d.Driver == realDriver })
 }
 
 // measured says what the run took, and where the time went.
@@ -141,7 +153,7 @@ func (r *runner) measured(res *Result) {
 		}
 		res.Model.Makespan = uint64(last.to - last.from)
 		res.Model.pathResult = r.criticalPath(res, r.model.rec, last)
-	case r.onRealDevices() || r.s.Times > 0:
+	case r.s.Measured():
 		res.Measured = &measuredResult{
 			Axis:  "nanoseconds of this computer's clock since the context was made",
 			Began: uint64(last.from), Ended: uint64(last.to), Makespan: uint64(last.to - last.from), NoLinks: r.noLinks(),

@@ -38,6 +38,9 @@ func TestRepeatedCommandsGoOnWithTheContent(t *testing.T) {
 	res.Print(&out, PrintOptions{})
 	require.Contains(t, out.String(), "the median of 3 times")
 	require.Contains(t, out.String(), "after 2 that do not count")
+	var csv strings.Builder
+	require.NoError(t, res.WriteCSV(&csv))
+	require.Equal(t, 1+4+2, strings.Count(csv.String(), "\n"), "the last time's commands and copies: %s", &csv)
 }
 
 // tiles wants the critical path of a measured run to leave out nothing.

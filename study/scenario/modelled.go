@@ -33,11 +33,9 @@ type modelResult struct {
 	Commands uint64       `json:"modelled_commands"` // that ended, copies and their legs among them
 	Solver   solverResult `json:"solver"`
 
-	spans    []profile.Span
-	memories []string // names
-	engines  []string
-	whole    uint64 // the world's time, over which use is counted
-	least    uint64 // bytes over bandwidth, on the busiest channel
+	engines []string
+	whole   uint64 // the world's time, over which use is counted
+	least   uint64 // bytes over bandwidth, on the busiest channel
 }
 
 // Reasons are the critical path's time by reason.
@@ -136,8 +134,6 @@ func (r *runner) stop(res *Result) {
 	m := r.model.machine
 	res.Model = &modelResult{Machine: m.Name, File: m.Source, Makespan: r.model.world.Time(), Devices: []useResult{}, Engines: []useResult{}, Links: []linkUse{}}
 	out := res.Model
-	out.spans = slices.Clone(r.model.rec.Spans())
-	out.memories = r.names
 	out.whole = out.Makespan
 	out.Commands = r.model.world.Counts().Commands
 	n := r.model.world.Network()
@@ -226,6 +222,7 @@ func (r *runner) meanings(res *Result) map[mem.Point]meaning {
 // criticalPath reads the critical path of a period off the spans, with names.
 func (r *runner) criticalPath(res *Result, rec *profile.Recorder, of period) (out pathResult) {
 	out.Path, out.parts, out.known = []pathPart{}, rec.Path(of.from, of.to), r.meanings(res)
+	out.spans, out.memories = slices.Clone(rec.Spans()), r.names
 	var bandwidths []uint64
 	if r.model != nil {
 		bandwidths = r.model.machine.Bandwidths()
@@ -234,7 +231,7 @@ func (r *runner) criticalPath(res *Result, rec *profile.Recorder, of period) (ou
 	for _, p := range out.parts {
 		part := pathPart{From: uint64(p.From), To: uint64(p.To), Reason: reasonHost, What: "the host", After: p.After.String()}
 		if s := p.Span; s != nil {
-			m := out.meaning(s, r.names)
+			m := out.meaning(s)
 			part.What, part.Reason, part.Command = m.what, m.reason, m.command
 			if alone, ok := profile.Alone(s, bandwidths); ok && len(s.Path) > 0 { // of a machine
 				part.Shared = uint64(max(p.To-p.From-alone-r.beside(s), 0))

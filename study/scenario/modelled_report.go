@@ -121,33 +121,34 @@ func (p *printer) use(m *modelResult) {
 	}
 }
 
-// WriteCSV writes what ran on the machine, one command or copy a line, in the order of
-// the ends. Times are nanoseconds of the machine, sizes bytes. It fails where the run was
-// on no machine, and with w's errors.
+// WriteCSV writes what ran on a machine or on this computer's devices, one command or copy a line, in the order of
+// the ends. Times are nanoseconds of the run's clock, sizes bytes. It fails where the run does
+// not say where its time went, and with w's errors.
 func (r *Result) WriteCSV(w io.Writer) error {
-	if r.Model == nil {
-		return fmt.Errorf("%s: the run was on no machine: its times are this computer's", r.Scenario)
+	path := r.path()
+	if path == nil {
+		return fmt.Errorf("%s: the run was on no machine, and took no times", r.Scenario)
 	}
 	critical := make(map[int]int64) // by span: on the critical path
-	for _, p := range r.Model.parts {
+	for _, p := range path.parts {
 		if p.Span != nil {
 			critical[p.Span.Index] += p.To - p.From
 		}
 	}
 	out := csv.NewWriter(w)
 	rows := [][]string{{"command", "op", "what", "reason", "from", "to", "bytes", "engines", "queued_ns", "ready_ns", "started_ns", "ended_ns", "critical_ns", "failed"}}
-	for i := range r.Model.spans {
-		s := &r.Model.spans[i]
-		m := r.Model.meaning(s, r.Model.memories)
+	for i := range path.spans {
+		s := &path.spans[i]
+		m := path.meaning(s)
 		failed := ""
 		if s.Err != nil {
 			failed = s.Err.Error()
 		}
 		from, to := "", ""
 		if s.Op == devices.OpCopy || s.Op == devices.OpCopyRect {
-			from, to = r.Model.memory(s.From), r.Model.memory(s.To)
+			from, to = path.memory(s.From), path.memory(s.To)
 		} else {
-			to = r.Model.memory(s.On)
+			to = path.memory(s.On)
 		}
 		var engines []string
 		for _, e := range s.Engines {
@@ -163,25 +164,23 @@ func (r *Result) WriteCSV(w io.Writer) error {
 }
 
 // memory is the name of a memory in the scenario.
-func (m *modelResult) memory(i int) string { return nameOf(m.memories, i) }
-
-func nameOf(memories []string, i int) string {
-	if i >= 0 && i < len(memories) {
-		return memories[i]
+func (m *pathResult) memory(i int) string {
+	if i >= 0 && i < len(m.memories) {
+		return m.memories[i]
 	}
 	return ""
 }
 
 // meaning is what a span was.
-func (m *pathResult) meaning(s *profile.Span, memories []string) meaning {
+func (m *pathResult) meaning(s *profile.Span) meaning {
 	if x, ok := m.known[s.Point]; ok {
 		return x
 	}
 	switch s.Op {
 	case devices.OpCopy, devices.OpCopyRect:
-		return meaning{int(s.Tag), fmt.Sprintf("a leg of %s, %s → %s", sizeText(s.Bytes), nameOf(memories, s.From), nameOf(memories, s.To)), reasonCopy}
+		return meaning{int(s.Tag), fmt.Sprintf("a leg of %s, %s → %s", sizeText(s.Bytes), m.memory(s.From), m.memory(s.To)), reasonCopy}
 	case devices.OpLaunch, devices.OpFill:
-		return meaning{int(s.Tag), s.Op.String() + " on " + nameOf(memories, s.On), reasonCompute}
+		return meaning{int(s.Tag), s.Op.String() + " on " + m.memory(s.On), reasonCompute}
 	}
-	return meaning{int(s.Tag), s.Op.String() + " on " + nameOf(memories, s.On), reasonHost}
+	return meaning{int(s.Tag), s.Op.String() + " on " + m.memory(s.On), reasonHost}
 }

@@ -175,19 +175,14 @@ func (t *timeline) mapped(r *Result) {
 
 // critical shows the critical path of a run on a machine, as a process of its own.
 func (t *timeline) critical(r *Result) {
-	var path []pathPart
-	switch {
-	case r.Model != nil:
-		path = r.Model.Path
-	case r.Measured != nil:
-		path = r.Measured.Path
-	default:
+	path := r.path()
+	if path == nil {
 		return
 	}
 	pid := len(r.Devices) + 1
 	t.process(pid, "critical path on "+strings.TrimPrefix(r.Clock, "machine "))
-	for i := range path {
-		p := &path[i]
+	for i := range path.Path {
+		p := &path.Path[i]
 		t.slices = append(t.slices, &slice{
 			pid: pid, queue: "critical path", cat: p.Reason, name: p.What,
 			args:  map[string]any{"after": p.After, "reason": p.Reason, "shared_ns": p.Shared},

@@ -79,7 +79,7 @@ not be finished, 2 bad usage or a faulty scenario, 128 and the signal's number w
 	f.scenarioFlags.register(cmd)
 	f.registerStamps(cmd)
 	f.timesFlags.register(cmd)
-	cmd.Flags().StringVar(&f.csv, "csv", "", "with --machine: write what ran, a line for each command and copy, to `FILE`; - is standard output")
+	cmd.Flags().StringVar(&f.csv, "csv", "", "with --machine, or on real devices: write what ran, a line for each command and copy, to `FILE`; - is standard output")
 	cmd.Flags().Uint64Var(&f.seed, "seed", 0, "with --machine: draw the order of what happens at one instant by `N`; 0 leaves it as it comes")
 	helpOfScenario(cmd, &f.scenarioFlags)
 	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object")
@@ -205,8 +205,8 @@ func loadScenario(ctx context.Context, file, example string, opt scenario.Option
 // apply has a run be on the machine that the flags name, if any.
 func (f *runFlags) apply(ctx context.Context, s *scenario.Scenario, opt *scenario.RunOptions) (err error) {
 	switch {
-	case f.machine == "" && f.csv != "":
-		return errors.New("--csv: it lists what ran in virtual time: want --machine, too")
+	case f.machine == "" && f.csv != "" && !s.Measured():
+		return errors.New("--csv: it lists what ran on a machine or on real devices: want --machine, --driver opencl or --repeat, too")
 	case f.machine == "" && f.seed != 0:
 		return errors.New("--seed: it draws the order of what happens at one instant of virtual time: want --machine, too")
 	case f.machine == "":
