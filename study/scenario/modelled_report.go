@@ -127,7 +127,7 @@ func (p *printer) use(m *modelResult) {
 func (r *Result) WriteCSV(w io.Writer) error {
 	path := r.path()
 	if path == nil {
-		return fmt.Errorf("%s: the run was on no machine, and took no times", r.Scenario)
+		return fmt.Errorf("%s: the run was on no machine, and took none of this computer's times", r.Scenario)
 	}
 	critical := make(map[int]int64) // by span: on the critical path
 	for _, p := range path.parts {
