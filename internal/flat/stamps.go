@@ -103,7 +103,7 @@ func (m *Stamps) Compare(r mem.Range, arg int32, at uint64, seen []Seen) error {
 		if err := m.missed(found, part.Start, arg, at, r.Start); err != nil {
 			return err
 		}
-		found = max(found, part.End)
+		found = part.End
 		for run, want := range m.Runs(part.Shift(r.Start - at)) {
 			from := run.Start - r.Start + at
 			if got := s.First.After(from - s.Range.Start); got != want && (want != Stamp{}) {

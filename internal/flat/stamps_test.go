@@ -84,6 +84,7 @@ func TestCompareNamesTheFirstByteThatIsNotAsItWasWritten(t *testing.T) {
 	require.ErrorContains(t, root.Compare(given, 2, 1000, gone[1:]), "byte 1000 of argument 2 was not looked at")
 	device.CopyFrom(&root, mem.Range{End: 100}, 0)
 	twice := look()
+	require.ErrorContains(t, root.Compare(given, 2, 1000, append(look(), twice[:1]...)), "byte 1010 of argument 2 was not looked at", "the second look ends early")
 	device.Set(mem.Range{Start: 59, End: 60}, flat.Stamp{By: 4})
 	require.ErrorContains(t, root.Compare(given, 2, 1000, append(twice, look()...)), "byte 1029 of argument 2 is byte 0 of argument 0 of command 4", "it changed between two looks")
 }
