@@ -21,7 +21,7 @@ type Options struct {
 	Name     string          // of the machine
 	Head     []string        // lines of comment at the file's head
 	Quick    bool            // fewer sizes
-	Time     time.Duration   // that measuring is to take; the fit takes some seconds more
+	Time     time.Duration   // that measuring is to take; the fit takes a quarter more at most, and what it is at then
 	Once     bool            // one slope each, since times are the same again, as in virtual time
 	Progress func(what string, done, of int)
 }
@@ -166,8 +166,11 @@ func (c *calibration) model(ctx context.Context) error {
 	held := holdOut(fit)
 	best, st, fits := math.Inf(1), (*structure)(nil), (*fitting)(nil)
 	some := c.site.structures()
-	for _, x := range some {
+	start := time.Now()
+	share := c.Time / 4 / time.Duration(len(some)+1)
+	for i, x := range some {
 		f := c.begin(x, fit, held)
+		f.over = func() bool { return !c.Once && time.Since(start) > time.Duration(i+1)*share }
 		var cost float64
 		var err error
 		if f.start, _, cost, err = f.search(ctx); err != nil {
@@ -177,6 +180,7 @@ func (c *calibration) model(ctx context.Context) error {
 			best, st, fits = cost, x, f
 		}
 	}
+	fits.over = func() bool { return !c.Once && time.Since(start) > c.Time/4 }
 	if err := fits.end(ctx); err != nil {
 		return err
 	}

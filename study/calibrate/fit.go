@@ -26,6 +26,7 @@ type problem struct {
 	start   []float64
 	fixed   []bool // stay as they start
 	rounds  int
+	over    func() bool // what has been found so far is to do; nil is never
 }
 
 // scale is what residual i is divided by where v is predicted.
@@ -51,22 +52,24 @@ const (
 )
 
 // solve returns values, and for each whether it is left out, since what is measured does not tell it from others: then it
-// is 0, and the others are found again.
+// is 0, and the others are found again. None is left out if the rest then fits worse.
 func (p *problem) solve(ctx context.Context) (values []float64, out []bool, cost float64, err error) {
 	p.rounds = manyRounds
-	for range 3 {
-		values, out, cost, err = p.search(ctx)
-		if err != nil || slices.Equal(out, p.fixed) {
-			break
-		}
-		for k := range out {
-			if p.fixed[k] = out[k]; out[k] {
-				values[k] = 0
-			}
-		}
-		p.start = values
+	if values, out, cost, err = p.search(ctx); err != nil {
+		return nil, nil, 0, err
 	}
-	return values, p.fixed, cost, err
+	free := p.fixed
+	p.start, p.fixed = slices.Clone(values), out
+	for k := range out {
+		if out[k] {
+			p.start[k] = 0
+		}
+	}
+	less, _, worse, err := p.search(ctx)
+	if err == nil && worse > cost*1.05+1e-4 { // together they told something after all
+		return values, free, cost, nil
+	}
+	return less, out, worse, err
 }
 
 // search is solve, but that what is left out stays.
@@ -79,6 +82,9 @@ func (p *problem) search(ctx context.Context) (values []float64, out []bool, cos
 	width, damping := 0.5, 1e-3
 	var touched [][]bool // by value: residuals that it makes a difference to
 	for round := range p.rounds {
+		if round > 0 && p.over != nil && p.over() {
+			break
+		}
 		if round%4 == 0 {
 			touched = make([][]bool, len(values))
 		}

@@ -145,7 +145,7 @@ func runCalibrate(cmd *cobra.Command, f *calibrateFlags) error {
 	if f.quick {
 		o.Time = 12 * time.Second
 	}
-	o.Head = []string{fmt.Sprintf("On %s: %s/%s, %d cores, godwit %s; a few figures may be a few minutes' alone.", start.Format("2006-01-02 15:04"), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), version())}
+	o.Head = []string{fmt.Sprintf("On %s: %s/%s, %d cores, godwit %s.", start.Format("2006-01-02 15:04"), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), version())}
 	for _, d := range devs {
 		info := d.Info()
 		o.Head = append(o.Head, strings.Join(strings.Fields(fmt.Sprintf("%s: %s %s %s", f.driver, info.Platform, info.Name, info.Version)), " "))
