@@ -179,6 +179,10 @@ type Queue interface {
 	Close() error
 }
 
+// Prompt is a queue whose Flush does nothing: accepted commands start by themselves. Who has thousands
+// of queues leaves these out.
+type Prompt interface{ StartsByItself() }
+
 // Clock says whose clock times are of.
 type Clock uint8
 

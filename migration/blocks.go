@@ -361,6 +361,18 @@ func (p *Planner) Blocks(dst []mem.Range, id mem.BufferID, m mem.MemoryID) []mem
 	return dst
 }
 
+// Homes appends the memories that have, or had, blocks of a buffer, in ascending order.
+func (p *Planner) Homes(dst []mem.MemoryID, id mem.BufferID) []mem.MemoryID {
+	b, err := p.buffer(id)
+	if err != nil {
+		return dst
+	}
+	for i := range b.stores {
+		dst = append(dst, b.stores[i].memory)
+	}
+	return dst
+}
+
 // Footprint is what a memory holds of the buffers, in bytes.
 type Footprint struct {
 	Now, Peak uint64 // in blocks

@@ -3,6 +3,7 @@ package runtime
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"godwit/mem"
 )
@@ -42,7 +43,12 @@ func (c *Context) Check() error {
 		if known, live := c.planner.Maps(id), r.writableMaps(); known != live {
 			errs = append(errs, fmt.Errorf("buffer %s: %d maps for writing, the planner knows of %d", r.label(), live, known))
 		}
-		for m := range mem.MemoryID(len(c.mems)) {
+		mems := c.planner.Homes(nil, id)
+		for i := range r.blocks {
+			mems = append(mems, r.blocks[i].memory)
+		}
+		slices.Sort(mems)
+		for _, m := range slices.Compact(mems) {
 			if c.topo.Store(m) != m {
 				continue
 			}

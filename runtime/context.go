@@ -152,7 +152,8 @@ type Context struct {
 	lateMoved atomic.Uint64                   // bytes moved by steps that read a count
 	unflushed atomic.Bool                     // something was submitted since the last flush
 	asking    atomic.Bool                     // OnShortage runs
-	open      atomic.Pointer[[]devices.Queue] // the users' and the hidden ones; replaced under mu
+	memoryOf  map[devices.Device]mem.MemoryID // immutable once open
+	open      atomic.Pointer[[]devices.Queue] // the users' that are to be flushed; replaced under mu
 
 	mu         sync.Mutex             // the planner lock
 	planner    *migration.Planner     // protected by mu
@@ -178,10 +179,8 @@ type Context struct {
 // Memory returns the memory of a device of the context. It fails with
 // mem.ErrInvalidDevice where the device is not one of the context's.
 func (c *Context) Memory(d devices.Device) (mem.MemoryID, error) {
-	for i := range c.mems {
-		if d != nil && c.mems[i].dev == d {
-			return mem.MemoryID(i), nil
-		}
+	if id, ok := c.memoryOf[d]; ok {
+		return id, nil
 	}
 	if d == nil {
 		return 0, fmt.Errorf("nil device: %w", mem.ErrInvalidDevice)

@@ -69,6 +69,7 @@ func newContext(ctx context.Context, o Options) (*Context, error) {
 	o.Name, o.WholeBelow = cmp.Or(o.Name, "unnamed"), cmp.Or(o.WholeBelow, wholeBelow)
 	c := &Context{
 		name: o.Name, opts: o, topo: mem.NewTopology(uniqueNames(names)...), by: devices.ExecutorOr(o.Executor),
+		memoryOf: make(map[devices.Device]mem.MemoryID),
 		openUser: make(map[uint64]gateSet),
 		roots:    make(map[mem.BufferID]*root),
 		svmRoots: make(map[Pointer]*root),
@@ -106,7 +107,7 @@ func newContext(ctx context.Context, o Options) (*Context, error) {
 		return nil, errors.Join(err, c.mover.Close(), c.host.Close())
 	}
 	c.locks.from = chooseLocker(o.Devices)
-	c.listQueues()
+	c.open.Store(new([]devices.Queue))
 	return c, nil
 }
 
@@ -151,6 +152,7 @@ func (c *Context) addMemory(d devices.Device) {
 	if m.largest = cmp.Or(m.info.MaxAlloc, m.info.GlobalMemory); m.largest == 0 {
 		m.largest = math.MaxInt64
 	}
+	c.memoryOf[d] = mem.MemoryID(len(c.mems))
 	c.mems = append(c.mems, m)
 	c.evicting.unseen = append(c.evicting.unseen, m.untilHalf())
 }

@@ -31,6 +31,7 @@ type Queue struct {
 	profiling bool          // immutable
 	dev       devices.Queue // immutable
 	line      *mem.Timeline // immutable: dev's
+	prompt    bool          // immutable: dev is never to be flushed (devices.Prompt)
 
 	closed  bool          // protected by c.mu
 	closing chan struct{} // protected by c.mu: closed once dev.Close has returned; nil where nobody is in it
@@ -67,17 +68,23 @@ func (c *Context) NewQueue(d devices.Device, o QueueOptions) (*Queue, error) {
 		return nil, fmt.Errorf("queue %s: %w", o.Name, err)
 	}
 	q.line = q.dev.Timeline()
+	_, q.prompt = q.dev.(devices.Prompt)
 	c.queues = append(c.queues, q)
 	c.gates.lines[q.line] = true
-	c.listQueues()
+	c.listQueues(q)
 	return q, nil
 }
 
-// listQueues renews the list of what flush has to flush. c.mu is held.
-func (c *Context) listQueues() {
+// listQueues renews the list of what flush has to flush, since a queue has come or gone. c.mu is held.
+func (c *Context) listQueues(changed *Queue) {
+	if changed.prompt {
+		return
+	}
 	var list []devices.Queue
 	for _, q := range c.queues {
-		list = append(list, q.dev)
+		if !q.prompt {
+			list = append(list, q.dev)
+		}
 	}
 	c.open.Store(&list)
 }
@@ -331,6 +338,6 @@ func (q *Queue) ended(done chan struct{}, err error) {
 		return
 	}
 	c.queues = slices.DeleteFunc(c.queues, func(x *Queue) bool { return x == q })
-	c.listQueues()
+	c.listQueues(q)
 	c.gates.forget(q.line)
 }

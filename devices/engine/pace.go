@@ -85,9 +85,9 @@ func (q *Queue) Promise() (Ready, error) {
 	if q.closed {
 		return Ready{}, q.refused("promise")
 	}
-	r, _ := q.take(q.times != nil)
+	r, _ := q.take(q.opts.Profiling)
 	r.seq = q.line.Next().Seq
-	if q.times != nil {
+	if q.opts.Profiling {
 		now := q.engine.by.Now()
 		r.work.times = devices.Times{Queued: now, Submitted: now}
 	}

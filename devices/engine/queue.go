@@ -58,9 +58,6 @@ func (e *engine) newQueue(opts devices.QueueOptions) (devices.Queue, error) {
 	q := &Queue{engine: e, opts: opts, line: mem.NewTimeline(opts.Name, !opts.OutOfOrder, opts.OnFail)}
 	q.line.SleepBy(e.by.Sleeper())
 	q.drained = e.by.Cond(&q.mu)
-	if opts.Profiling {
-		q.times = make([]timed, keptTimes)
-	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed {
@@ -90,7 +87,7 @@ func (q *Queue) Submit(cmd *devices.Command, waits []mem.Wait) (mem.Point, error
 		return mem.Point{}, q.refused(cmd.Op.String())
 	}
 	var queued uint64
-	keeps := q.times != nil && !cmd.Unobserved
+	keeps := q.opts.Profiling && !cmd.Unobserved
 	if keeps {
 		queued = q.engine.by.Now()
 	}
@@ -303,17 +300,26 @@ func (q *Queue) giveBack(r *record) (next *record) {
 }
 
 // keepTimes records the times of an ended command. mu is held.
-func (q *Queue) keepTimes(seq uint64, t devices.Times) { q.times[seq%keptTimes] = timed{seq, t} }
+func (q *Queue) keepTimes(seq uint64, t devices.Times) {
+	i := int(seq % keptTimes)
+	if more := i + 1 - len(q.times); more > 0 {
+		q.times = append(q.times, make([]timed, more)...)
+	}
+	q.times[i] = timed{seq, t}
+}
 
 // Times implements devices.Queue; the times of the last 4096 commands are kept.
 func (q *Queue) Times(p mem.Point, _ devices.Clock) (devices.Times, bool) {
-	if p.Line != q.line || q.times == nil || !p.Reached() {
+	if p.Line != q.line || !p.Reached() {
 		return devices.Times{}, false
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	t := q.times[p.Seq%keptTimes]
-	return t.Times, t.seq == p.Seq
+	i := int(p.Seq % keptTimes)
+	if i >= len(q.times) {
+		return devices.Times{}, false
+	}
+	return q.times[i].Times, q.times[i].seq == p.Seq
 }
 
 // Wait implements Queue.
@@ -323,6 +329,9 @@ func (q *Queue) Wait(ctx context.Context, p mem.Point, _ devices.WaitMode) error
 	}
 	return p.Wait(ctx)
 }
+
+// StartsByItself implements devices.Prompt.
+func (q *Queue) StartsByItself() {}
 
 // Flush implements Queue. Accepted commands start by themselves.
 func (q *Queue) Flush() error {

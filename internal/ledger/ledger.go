@@ -28,13 +28,14 @@ type Content[W comparable] struct {
 type Ledger[W comparable] struct {
 	store   func(mem.MemoryID) mem.MemoryID
 	buffers map[mem.BufferID]*account[W]
+	sizes   map[mem.BufferID]int // size buffers: how many buffers' counts are there
 }
 
 // account is what is known of one buffer.
 type account[W comparable] struct {
 	latest rangemap.Map[Content[W]]
-	held   []*rangemap.Map[W] // by memory: the writer of what it holds; nil is nothing
-	mapped []mem.Range        // by the host for writing
+	held   map[mem.MemoryID]*rangemap.Map[W] // the writer of what it holds; nil is nothing
+	mapped []mem.Range                       // by the host for writing
 
 	count mem.BufferID                         // its size buffer, or 0
 	part  map[mem.MemoryID]*rangemap.Map[part] // what is held as far as a count says
@@ -55,14 +56,14 @@ func New[W comparable](store func(mem.MemoryID) mem.MemoryID) *Ledger[W] {
 	if store == nil {
 		store = func(m mem.MemoryID) mem.MemoryID { return m }
 	}
-	return &Ledger[W]{store: store, buffers: make(map[mem.BufferID]*account[W])}
+	return &Ledger[W]{store: store, buffers: make(map[mem.BufferID]*account[W]), sizes: make(map[mem.BufferID]int)}
 }
 
 // Create opens a buffer's account. by is who wrote the content it begins with,
 // which is on the host; the zero value says that it has none.
 func (l *Ledger[W]) Create(id mem.BufferID, size uint64, by W) {
 	var none W
-	a := &account[W]{latest: rangemap.Make(size, Content[W]{})}
+	a := &account[W]{latest: rangemap.Make(size, Content[W]{}), held: make(map[mem.MemoryID]*rangemap.Map[W])}
 	if by != none {
 		a.latest.Set(mem.Range{End: size}, Content[W]{by, mem.SetOf(mem.Host)})
 		a.set(mem.Host, mem.Range{End: size}, by)
@@ -71,7 +72,10 @@ func (l *Ledger[W]) Create(id mem.BufferID, size uint64, by W) {
 }
 
 // Release closes a buffer's account.
-func (l *Ledger[W]) Release(id mem.BufferID) { delete(l.buffers, id) }
+func (l *Ledger[W]) Release(id mem.BufferID) {
+	l.CountBy(id, 0)
+	delete(l.buffers, id)
+}
 
 // Segments yields the runs of bytes of r that have one content.
 func (l *Ledger[W]) Segments(id mem.BufferID, r mem.Range) iter.Seq2[mem.Range, Content[W]] {
@@ -87,7 +91,7 @@ func (l *Ledger[W]) Segments(id mem.BufferID, r mem.Range) iter.Seq2[mem.Range, 
 func (l *Ledger[W]) Held(id mem.BufferID, m mem.MemoryID, r mem.Range) iter.Seq2[mem.Range, W] {
 	return func(yield func(mem.Range, W) bool) {
 		m = l.store(m)
-		if a := l.buffers[id]; a == nil || int(m) >= len(a.held) || a.held[m] == nil {
+		if a := l.buffers[id]; a == nil || a.held[m] == nil {
 			var none W
 			yield(r, none)
 		} else {
@@ -205,7 +209,12 @@ func (l *Ledger[W]) Unmapped(id mem.BufferID, r mem.Range) {
 // CountBy makes size the size buffer of a buffer; 0 takes it away.
 func (l *Ledger[W]) CountBy(id, size mem.BufferID) {
 	if a := l.buffers[id]; a != nil && a.count != size {
-		a.count = size
+		if l.sizes[a.count]--; l.sizes[a.count] <= 0 {
+			delete(l.sizes, a.count)
+		}
+		if a.count = size; size != 0 {
+			l.sizes[size]++
+		}
 		a.recount()
 	}
 }
@@ -216,7 +225,7 @@ var countRange = mem.Range{End: 8}
 // recount notes that r of a buffer may hold another count from now on: it was
 // written, or the host has mapped it for writing.
 func (l *Ledger[W]) recount(id mem.BufferID, r mem.Range) {
-	if !r.Overlaps(countRange) {
+	if l.sizes[id] == 0 || !r.Overlaps(countRange) {
 		return
 	}
 	for _, a := range l.buffers {
@@ -243,9 +252,6 @@ func (a *account[W]) recount() {
 
 // set notes that what memory m holds of r is by's.
 func (a *account[W]) set(m mem.MemoryID, r mem.Range, by W) {
-	for int(m) >= len(a.held) {
-		a.held = append(a.held, nil)
-	}
 	if a.held[m] == nil {
 		var none W
 		made := rangemap.Make(a.latest.Size(), none)

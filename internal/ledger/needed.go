@@ -80,7 +80,7 @@ func (a *account[W]) lacks(m mem.MemoryID, host bool, r mem.Range, yield func(me
 
 // uniform is the beginning of r of which all bytes are held, brought and mapped alike.
 func (a *account[W]) uniform(m mem.MemoryID, host bool, r mem.Range) mem.Range {
-	if int(m) < len(a.held) && a.held[m] != nil {
+	if a.held[m] != nil {
 		r.End = min(r.End, a.held[m].Get(r.Start).Range.End)
 	}
 	if a.part[m] != nil {
@@ -99,7 +99,7 @@ func (a *account[W]) uniform(m mem.MemoryID, host bool, r mem.Range) mem.Range {
 // stillHolds reports whether m, which does not count as holding a byte, has what by
 // wrote there all the same: a count that is no more in force did not leave it out.
 func (a *account[W]) stillHolds(m mem.MemoryID, off uint64, by W) bool {
-	if int(m) >= len(a.held) || a.held[m] == nil || a.part[m] == nil {
+	if a.held[m] == nil || a.part[m] == nil {
 		return false
 	}
 	return a.held[m].Get(off).Value == by && a.part[m].Get(off).Value == carried

@@ -102,6 +102,7 @@ type Mover struct {
 	costs  map[[2]mem.MemoryID]*cost       // immutable once measured: by source and destination
 	reach  pairs.Table[atomic.Uint32]      // of reach: as costs, of those that were asked for
 	queues map[*mem.Timeline]devices.Queue // immutable once open: hidden queues of which Move gives points out
+	lazy   []devices.Queue                 // immutable once open: of queues, those that are to be flushed
 	own    *storage.Host                   // immutable: ordinary host memory
 	open   []devices.Queue                 // hidden ones that are not closed; appended to by Open and who opens links, then of who has set closed
 	lanes  lanes
@@ -214,6 +215,9 @@ func (m *Mover) openMemory(x *memory, of Memory) (err error) {
 			return err
 		}
 		m.queues[x.all[i].Timeline()] = x.all[i]
+		if _, ok := x.all[i].(devices.Prompt); !ok {
+			m.lazy = append(m.lazy, x.all[i])
+		}
 	}
 	x.in, x.out = x.all[0], x.all[1]
 	for i, direction := range []string{"lanes.out", "lanes.in"} {
@@ -259,10 +263,8 @@ func (m *Mover) queueOf(line *mem.Timeline) devices.Queue { return m.queues[line
 // Flush makes sure that all accepted copies will start without further calls. After
 // Close, and of lost devices, there is nothing to start.
 func (m *Mover) Flush() {
-	for i := range m.mems {
-		for _, q := range m.mems[i].all {
-			_ = q.Flush()
-		}
+	for _, q := range m.lazy {
+		_ = q.Flush()
 	}
 }
 

@@ -19,7 +19,6 @@ type Account struct {
 	window  int   // commands of one memory after which a new window begins
 	epoch   int32 // of the window under way
 	closed  []*memory
-	before  []int32 // scratch of Command: by store
 	sum     Bound
 }
 
@@ -47,8 +46,8 @@ type buffer struct {
 	free    bool // its bytes are charged to nobody
 	parts   bool // it takes no room that is known of, and no move is charged to room
 	latest  rangemap.Map[content]
-	held    []*rangemap.Map[use] // by store; nil is nothing
-	touched []uint32             // by store: the version counter when last used there
+	held    map[mem.MemoryID]*rangemap.Map[use] // by store; nil is nothing
+	touched map[mem.MemoryID]uint32             // by store: the version counter when last used there
 }
 
 // content is what the latest content of bytes is.
@@ -76,7 +75,7 @@ func New(topo *mem.Topology, capacity []uint64, window int) *Account {
 	if window <= 0 {
 		window = defaultWindow
 	}
-	a := &Account{topo: topo, mems: make([]*memory, topo.Len()), buffers: make(map[mem.BufferID]*buffer), window: window, epoch: 1, before: make([]int32, topo.Len())}
+	a := &Account{topo: topo, mems: make([]*memory, topo.Len()), buffers: make(map[mem.BufferID]*buffer), window: window, epoch: 1}
 	a.sum.ByMemory = make([]uint64, topo.Len())
 	for m := range a.mems {
 		if m < len(capacity) && capacity[m] > 0 && topo.Store(mem.MemoryID(m)) == mem.MemoryID(m) {
@@ -96,7 +95,7 @@ func (a *Account) Create(id mem.BufferID, size uint64, initialised bool) error {
 	if size == 0 || size > 1<<48 {
 		return fmt.Errorf("bound: buffer of %d bytes: %w", size, mem.ErrInvalidSize)
 	}
-	b := &buffer{size: size, held: make([]*rangemap.Map[use], a.topo.Len()), touched: make([]uint32, a.topo.Len())}
+	b := &buffer{size: size, held: make(map[mem.MemoryID]*rangemap.Map[use]), touched: make(map[mem.MemoryID]uint32)}
 	c := content{}
 	if initialised {
 		a.version++
@@ -131,7 +130,7 @@ func (a *Account) Compulsory() uint64 { return a.sum.Compulsory }
 // Release ends a buffer: its content is needed no more.
 func (a *Account) Release(id mem.BufferID) {
 	if b := a.buffers[id]; b != nil {
-		a.dies(id, b, mem.Range{End: b.size}, nil)
+		a.dies(id, b, mem.Range{End: b.size}, 0)
 		delete(a.buffers, id)
 		for _, m := range a.mems {
 			if m != nil {
@@ -154,7 +153,7 @@ func (a *Account) Command(accs []mem.Access) error {
 		}
 	}
 	a.version++
-	before := a.enter(accs)
+	a.enter(accs)
 	for _, u := range accs {
 		if u.Mode.Reads() {
 			a.read(u)
@@ -162,11 +161,11 @@ func (a *Account) Command(accs []mem.Access) error {
 	}
 	for _, u := range accs {
 		if u.Mode.Writes() {
-			a.write(u, before)
+			a.write(u)
 		}
 	}
-	for _, m := range a.mems {
-		if m != nil && len(m.working) >= a.window {
+	for _, u := range accs {
+		if m := a.mems[a.topo.Store(u.Memory)]; m != nil && len(m.working) >= a.window {
 			a.flush()
 			break
 		}
@@ -174,15 +173,8 @@ func (a *Account) Command(accs []mem.Access) error {
 	return nil
 }
 
-// enter notes which blocks the command needs where. It returns how many commands
-// each memory had had before.
-func (a *Account) enter(accs []mem.Access) (before []int32) {
-	before = a.before
-	for i, m := range a.mems {
-		if m != nil {
-			before[i] = int32(len(m.working))
-		}
-	}
+// enter notes which blocks the command needs where.
+func (a *Account) enter(accs []mem.Access) {
 	for _, u := range accs {
 		s := a.topo.Store(u.Memory)
 		m, b := a.mems[s], a.buffers[u.Buffer]
@@ -190,13 +182,13 @@ func (a *Account) enter(accs []mem.Access) (before []int32) {
 			continue
 		}
 		b.touched[s] = a.version
-		if int32(len(m.working)) == before[s] {
-			m.working = append(m.working, 0)
+		if m.last != a.version {
+			m.working, m.last = append(m.working, 0), a.version
 		}
-		m.working[before[s]] += b.size
-		m.touch(u.Buffer, b.size, before[s])
+		at := m.before(a.version)
+		m.working[at] += b.size
+		m.touch(u.Buffer, b.size, at)
 	}
-	return before
 }
 
 // here is the point of a buffer's block on a store that the command under way
@@ -252,9 +244,9 @@ func (a *Account) Along(id mem.BufferID, r mem.Range, to mem.MemoryID) {
 }
 
 // write replays that a command writes: what was there before is needed no more.
-func (a *Account) write(u mem.Access, before []int32) {
+func (a *Account) write(u mem.Access) {
 	s, b := a.topo.Store(u.Memory), a.buffers[u.Buffer]
-	a.dies(u.Buffer, b, u.Range, before)
+	a.dies(u.Buffer, b, u.Range, a.version)
 	here := a.here(u.Buffer, s)
 	b.latest.Set(u.Range, content{version: a.version, writer: s, since: here})
 	b.on(s).Set(u.Range, use{a.version, here})
@@ -271,19 +263,14 @@ func (b *buffer) on(s mem.MemoryID) *rangemap.Map[use] {
 
 // dies charges what had been only where it was written, and is needed no more.
 // Until then its block stayed, or the bytes had to be moved elsewhere: to a store
-// that never read them. before is how many commands each memory had had then; nil
-// is all.
-func (a *Account) dies(id mem.BufferID, b *buffer, r mem.Range, before []int32) {
+// that never read them. command is the one that needs them no more; 0 is none.
+func (a *Account) dies(id mem.BufferID, b *buffer, r mem.Range, command uint32) {
 	for part, c := range b.latest.In(r) {
 		m := a.mems[c.writer]
 		if c.version == 0 || c.version == a.version || c.shared || b.free || b.parts || m == nil || c.since.epoch != a.epoch {
 			continue
 		}
-		at := int32(len(m.working))
-		if before != nil {
-			at = before[c.writer]
-		}
-		m.charge(id, c.since.point, m.block(id).end(at), part.Size())
+		m.charge(id, c.since.point, m.block(id).end(m.before(command)), part.Size())
 	}
 }
 
@@ -306,7 +293,7 @@ func (a *Account) flush() {
 // to move. It takes some seconds at most, and is called once, and last.
 func (a *Account) Bound() Bound {
 	for id, b := range a.buffers {
-		a.dies(id, b, mem.Range{End: b.size}, nil)
+		a.dies(id, b, mem.Range{End: b.size}, 0)
 	}
 	a.flush()
 	for left := pivots; len(a.closed) > 0; a.closed = a.closed[1:] {

@@ -13,9 +13,19 @@ type memory struct {
 	id       mem.MemoryID
 	capacity uint64
 	working  []uint64 // by command of this memory: bytes of the blocks it needs
+	last     uint32   // version of the last of these commands
 	blocks   []*block
 	current  map[mem.BufferID]int // the block of a buffer, as an index
 	items    map[item]uint64      // bytes
+}
+
+// before is how many commands the memory had before one, which is the last at most; 0 is none.
+func (m *memory) before(command uint32) int32 {
+	n := int32(len(m.working))
+	if command != 0 && m.last == command {
+		n--
+	}
+	return n
 }
 
 // block is the life of a buffer's block, as points between which it may go.

@@ -22,13 +22,13 @@ import (
 // The bounds of a machine's file (docs/limits.md), which is somebody else's. The
 // length and the depth of its text are internal/yaml's.
 const (
-	MaxDevices  = 1024
+	MaxDevices  = 16_384
 	maxSwitches = 4096
-	maxLinks    = 20_000 // that groups of devices make of it
-	maxKernels  = 1000   // of a device
-	maxPoints   = 1000   // of a table
-	maxName     = 64     // bytes
-	maxErrors   = 20     // that are listed
+	maxLinks    = 200_000 // that groups of devices make of it
+	maxKernels  = 1000    // of a device
+	maxPoints   = 1000    // of a table
+	maxName     = 64      // bytes
+	maxErrors   = 20      // that are listed
 )
 
 // Options are what a machine gets from outside.

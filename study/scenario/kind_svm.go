@@ -30,7 +30,7 @@ func (freeKind) shapes() []*shape {
 // svmNamed finds the block of shared virtual memory named under key; live or
 // not.
 func (l *loader) svmNamed(m *mapping, key, name string) int {
-	i := l.out.buffer(name)
+	i := l.buffer(name)
 	if name != "" && (i < 0 || l.out.Buffers[i].SVM == nil) {
 		l.errorf(m.get(key), "%s: no shared virtual memory is named %q; there is %s", key, name, l.svmNames())
 		return -1

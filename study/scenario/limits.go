@@ -13,15 +13,15 @@ import (
 // length and the depth of its text are internal/yaml's. Here is what the text may
 // ask for: repeats and aliases make much of little.
 const (
-	maxCommands = 100_000 // that repeats unroll to
-	maxDevices  = 1024    // in all
-	maxObjects  = 10_000  // buffers and blocks, sub-buffers, queues, events, links, of each
-	maxErrors   = 100     // that are listed
-	maxParams   = 1000    // and elements of their lists, maxElements
+	maxCommands = 1_000_000 // that repeats unroll to
+	maxDevices  = 16_384    // in all
+	maxObjects  = 100_000   // buffers and blocks, sub-buffers, queues, events, links, of each
+	maxErrors   = 100       // that are listed
+	maxParams   = 1000      // and elements of their lists, maxElements
 	maxIncludes = 16
-	maxRepeats  = 8         // within each other
-	maxItems    = 1 << 30   // work-items of all launches
-	maxWork     = 5_000_000 // steps; see work
+	maxRepeats  = 8          // within each other
+	maxItems    = 1 << 30    // work-items of all launches
+	maxWork     = 50_000_000 // steps; see work
 
 	// defaultMemory is how many bytes a scenario may name if Options.Memory is 0.
 	defaultMemory = 4 << 30
@@ -53,7 +53,7 @@ func (s *source) spend(n int) {
 		panic(bailout{})
 	}
 	if s.work.done > s.work.most {
-		s.errs = append(s.errs, &yaml.Error{File: s.file, Rule: "scenario: too much to read: repeats, aliases and lists make it more than 5 million steps"})
+		s.errs = append(s.errs, &yaml.Error{File: s.file, Rule: "scenario: too much to read: repeats, aliases and lists make it more than 50 million steps"})
 		panic(bailout{})
 	}
 }

@@ -46,9 +46,9 @@ func TestWhatIsReadIsBounded(t *testing.T) {
 			list(2000, func(int) string { return "x" }) + "}]}", "too much to read"},
 		"maps and rows": {"devices: [{name: l, driver: cpu, memory: 1 GiB}]\nbuffers: [{name: a, size: 1 MiB, ramp: uint}, {name: b, size: 1 MiB}]\ncommands:\n- {repeat: 5000, as: i, do: [{map: a, as: \"m{i}\", flags: read, offset: i, size: 1}]}\n" +
 			"- {repeat: 90000, do: [{copy: a, to: b, size: 1, rows: 4000, pitch: 2}]}", "too much to read"},
-		"names":               {small + "sub-buffers:\n- {name: p, of: a, parts: 4096, align: 1}\n- {name: q, of: a, parts: 4096, align: 1}\n- {name: r, of: a, parts: 4096, align: 1}\ncommands: []", "sub-buffers: more than 10000"},
-		"devices":             {"devices:\n" + strings.Repeat("- {name: d, driver: cpu, count: 600}\n", 2), "want at most 1024 devices in all"},
-		"queues":              {small + "queues: " + list(10001, func(i int) string { return fmt.Sprintf("{name: q%d, device: l}", i) }) + "\ncommands: []", "queues: more than 10000"},
+		"names":               {small + "sub-buffers: " + list(25, func(i int) string { return fmt.Sprintf("{name: p%d_, of: a, parts: 4096, align: 1}", i) }) + "\ncommands: []", "sub-buffers: more than 100000"},
+		"devices":             {"devices:\n- {name: d, driver: cpu, count: 9000}\n- {name: e, driver: cpu, count: 9000}\n", "want at most 16384 devices in all"},
+		"buffers":             {"devices: [{name: l, driver: cpu}]\nbuffers: [{name: a, size: 4, count: 60000}, {name: b, size: 4, count: 60000}]\ncommands: []", "buffers: more than 100000"},
 		"faults":              {small + "commands: " + list(5000, func(i int) string { return fmt.Sprintf("\n{fill: a, p%d: 1}", i) }), "and 81 more"},
 		"depth":               {"devices: " + strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000), "nested more than 64 deep"},
 		"length":              {strings.Repeat("#", 1<<19+1), "want at most 524288"},

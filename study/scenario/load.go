@@ -209,6 +209,8 @@ type loader struct {
 	held       uint64                  // bytes, see hold
 	items      uint64                  // work-items of launches
 	own        map[string]*ownKernel   // by name
+
+	buffers, views, queues index
 }
 
 // waitable is what a name in a wait list stands for.

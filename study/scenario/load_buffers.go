@@ -156,7 +156,7 @@ func (l *loader) newName(s *mapping, space, name string) bool {
 func (l *loader) readOver(s *mapping, b bufferDecl, n ast.Node) {
 	v := viewDecl{Name: b.Name, Over: true, Parent: -1, Line: b.Line}
 	of := s.text("over")
-	v.Buffer = l.out.buffer(of)
+	v.Buffer = l.buffer(of)
 	if of != "" && (v.Buffer < 0 || l.out.Buffers[v.Buffer].SVM == nil) {
 		l.errorf(s.get("over"), "%s: over %q: no shared virtual memory has this name; there is %s", s.What, of, l.svmNames())
 		v.Buffer = -1

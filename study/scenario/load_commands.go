@@ -119,8 +119,8 @@ func (l *loader) queueOf(m *mapping, c *command) int {
 		l.errorf(m.Node, "%s: queue is missing; there are %s", m.What, l.queuesBeside(""))
 		return 0
 	}
-	l.spend(len(l.out.Queues) / 16)
-	q := slices.IndexFunc(l.out.Queues, func(q queueDecl) bool { return q.Name == name })
+	l.spend(1)
+	q := l.queues.find(name, len(l.out.Queues), func(i int) string { return l.out.Queues[i].Name })
 	if q < 0 && name != "" {
 		l.errorf(n, "%s: no queue is named %q; there are %s", m.What, name, l.queuesBeside(name))
 	}

@@ -158,8 +158,41 @@ func (l *loader) within(s *mapping, of place, offset, size uint64) mem.Range {
 
 // lookup returns the whole of a buffer or sub-buffer.
 func (l *loader) lookup(name string) (place, bool) {
-	l.spend((len(l.out.Buffers) + len(l.out.Views)) / 16)
-	return l.out.lookup(name)
+	l.spend(1)
+	out := l.out
+	if i := l.buffer(name); i >= 0 {
+		return out.buffer(i), true
+	}
+	if i := l.views.find(name, len(out.Views), func(i int) string { return out.Views[i].Name }); i >= 0 {
+		return out.view(i), true
+	}
+	return place{View: -1}, false
+}
+
+// buffer is the index of a buffer, or -1. Of blocks of shared virtual memory
+// that had the name one after the other it is the last.
+func (l *loader) buffer(name string) int {
+	return l.buffers.find(name, len(l.out.Buffers), func(i int) string { return l.out.Buffers[i].Name })
+}
+
+// index finds what has a name, of things that only become more: of several the last.
+type index struct {
+	of   map[string]int
+	seen int
+}
+
+// find is where a name is among n things that name names, or -1.
+func (x *index) find(want string, n int, name func(int) string) int {
+	if x.of == nil {
+		x.of = make(map[string]int)
+	}
+	for ; x.seen < n; x.seen++ {
+		x.of[name(x.seen)] = x.seen
+	}
+	if i, ok := x.of[want]; ok {
+		return i
+	}
+	return -1
 }
 
 // startOf is where a sub-buffer begins in its buffer, and sizeOf how many bytes it has.

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -94,6 +95,7 @@ type modelled struct {
 	machine *machine.Machine
 	world   *virtual.World
 	rec     *profile.Recorder
+	renamed map[string]string // the machine's names of devices -> the scenario's
 }
 
 // openMachine makes a world of a machine, for a context with these options.
@@ -104,15 +106,17 @@ func (r *runner) openMachine(m *machine.Machine, opt *runtime.Options) error {
 		return at(d.File, d.Line, "device %s: machine %s has %d devices, the scenario wants %d", d.Name, m.Name, n, len(s.Devices))
 	}
 	var names []string
+	renamed := make(map[string]string)
 	for i := range s.Devices {
 		names = append(names, s.Devices[i].Name)
+		renamed[m.Devices[i].Name] = names[i]
 	}
 	rec := profile.New()
 	w, err := virtual.New(m, virtual.Options{Exact: m.Exact(), Observer: rec, Seed: r.opt.Seed, Stamps: r.stamps(), Fail: r.s.failing(), Names: names})
 	if err != nil {
 		return err
 	}
-	r.model = &modelled{m, w, rec}
+	r.model = &modelled{m, w, rec, renamed}
 	opt.Devices, opt.Host, opt.Executor, opt.Staging = w.Devices()[:len(s.Devices)], w.Host(), w, m.Staging()
 	return nil
 }
@@ -170,12 +174,7 @@ func (r *runner) stop(res *Result) {
 func (r *runner) renamed(name string) string {
 	words := strings.Fields(name)
 	for i := range words {
-		for k := 1; k < len(r.names); k++ {
-			if words[i] == r.model.machine.Devices[k-1].Name {
-				words[i] = r.names[k]
-				break
-			}
-		}
+		words[i] = cmp.Or(r.model.renamed[words[i]], words[i])
 	}
 	return strings.Join(words, " ")
 }

@@ -46,26 +46,29 @@ func (s *Scenario) whole(name string) (place, error) {
 
 // lookup is whole without an error.
 func (s *Scenario) lookup(name string) (place, bool) {
-	if i := s.buffer(name); i >= 0 {
-		return place{Buffer: i, View: -1, Range: mem.Range{End: s.Buffers[i].Size}, Name: name}, true
+	for i := range slices.Backward(s.Buffers) {
+		if s.Buffers[i].Name == name {
+			return s.buffer(i), true
+		}
 	}
-	for i, v := range s.Views {
-		if v.Name == name {
-			return place{Buffer: v.Buffer, View: i, Range: v.Range, Name: name}, true
+	for i := range s.Views {
+		if s.Views[i].Name == name {
+			return s.view(i), true
 		}
 	}
 	return place{View: -1}, false
 }
 
-// buffer returns the index of a root, or -1. Of blocks of shared virtual memory
-// that had the name one after the other it is the last.
-func (s *Scenario) buffer(name string) int {
-	for i := range slices.Backward(s.Buffers) {
-		if s.Buffers[i].Name == name {
-			return i
-		}
-	}
-	return -1
+// buffer is all of a root.
+func (s *Scenario) buffer(i int) place {
+	b := &s.Buffers[i]
+	return place{Buffer: i, View: -1, Range: mem.Range{End: b.Size}, Name: b.Name}
+}
+
+// view is all of a sub-buffer.
+func (s *Scenario) view(i int) place {
+	v := &s.Views[i]
+	return place{Buffer: v.Buffer, View: i, Range: v.Range, Name: v.Name}
 }
 
 // rangeOf reads what is between a range's brackets, of something of size bytes.
