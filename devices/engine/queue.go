@@ -51,7 +51,10 @@ type timed struct {
 	devices.Times
 }
 
-var _ devices.Queue = (*Queue)(nil)
+var (
+	_ devices.Queue  = (*Queue)(nil)
+	_ devices.Prompt = (*Queue)(nil)
+)
 
 // newQueue opens a queue. It fails with mem.ErrClosed after Close.
 func (e *engine) newQueue(opts devices.QueueOptions) (devices.Queue, error) {

@@ -96,7 +96,10 @@ type queue struct {
 	book *book // nil where nobody carries
 }
 
-var _ devices.Batcher = (*queue)(nil)
+var (
+	_ devices.Batcher = (*queue)(nil)
+	_ devices.Prompt  = (*queue)(nil)
+)
 
 // Joins implements devices.Batcher.
 func (q *queue) Joins(o devices.Queue) bool {
