@@ -48,7 +48,7 @@ func set(what string, a *svm.Arena) scene {
 	m := must(a.Map(cells+100, 200, svm.MapRead|svm.MapWrite))
 	must(0, m.Grant())
 	must(0, m.Drop("EnqueueSVMUnmap on queue q"))
-	freed := must(a.Free(old, "SVMFree"))
+	must(0, a.Free(old, "SVMFree"))
 	switch what {
 	case "unmapped":
 		return scene{a, cells + 104}
@@ -63,7 +63,7 @@ func set(what string, a *svm.Arena) scene {
 	case "freed":
 		return scene{a, old + 7}
 	case "recycled":
-		must(0, a.Recycle(freed))
+		must(0, a.Recycle(old))
 		return scene{a, old + 7}
 	case "past the end":
 		return scene{a, short + 110}
