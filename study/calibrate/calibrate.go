@@ -160,6 +160,9 @@ func (c *calibration) model(ctx context.Context) error {
 			c.miss(s.name, fmt.Errorf("longer runs took less time (%.0f ns a unit)", f.Value))
 		}
 	}
+	if len(fit) == 0 && len(c.result.Missing) == 0 {
+		return errors.New("no shape took any time")
+	}
 	if len(fit) == 0 {
 		return errors.New("no shape could be measured; the first that failed: " + c.result.Missing[0])
 	}

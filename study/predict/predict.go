@@ -225,10 +225,13 @@ func Summarize(cases []Case) (out []Summary) {
 	return out
 }
 
-// quantile is the least value that a share q of all does not exceed.
+// quantile is the value that a share q of all does not exceed, between two neighbours in proportion.
 func quantile(all []float64, q float64) float64 {
 	slices.Sort(all)
-	return all[max(int(math.Ceil(q*float64(len(all))))-1, 0)]
+	at := q * float64(len(all)-1)
+	i := int(at)
+	next := all[min(i+1, len(all)-1)]
+	return all[i] + (at-float64(i))*(next-all[i])
 }
 
 // Variant is the parameter whose values are alternatives: cases that differ in nothing else are

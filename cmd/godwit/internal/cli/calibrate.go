@@ -117,7 +117,10 @@ func (f *calibrateFlags) open(ctx context.Context) (devs []devices.Device, err e
 			others = append(others, d)
 		}
 	}
-	return devs, closeDevices(others)
+	if err := closeDevices(others); err != nil {
+		return nil, errors.Join(err, closeDevices(devs))
+	}
+	return devs, nil
 }
 
 func closeDevices(devs []devices.Device) error {

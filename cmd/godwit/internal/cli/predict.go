@@ -169,6 +169,9 @@ func runPredict(ctx context.Context, w io.Writer, files []string, f *predictFlag
 			all = append(all, todo{of, p})
 		}
 	}
+	if len(all) == 0 {
+		return fmt.Errorf("%s: it lists no case; want a scenario a line", f.list)
+	}
 	out := predictOutput{Machine: f.machine, Driver: f.driver, Warm: f.warm, Repeat: f.repeat, Slope: f.slope, Cases: []predict.Case{}}
 	bar := newProgress(len(all), "cases")
 	var stopped error // what there is by then is shown
@@ -272,10 +275,10 @@ measured one, less 1; summaries take its size. Bytes over bandwidth is a model t
 the busiest link or memory carries.
 
 `, filepath.Base(o.Machine), len(o.Cases), per, o.Warm, o.Repeat)
-	row("cases", "number", "median error", "90 %", "worst", "median spread", "bytes over bandwidth: median error")
-	row("---", "---", "---", "---", "---", "---", "---")
+	row("cases", "number", "failed", "median error", "90 %", "worst", "median spread", "bytes over bandwidth: median error")
+	row("---", "---", "---", "---", "---", "---", "---", "---")
 	for _, s := range o.Summary {
-		row(s.Of, fmt.Sprint(s.Cases), share(s.Median), share(s.P90), share(s.Worst), share(s.Spread), share(s.Bandwidth))
+		row(s.Of, fmt.Sprint(s.Cases), fmt.Sprint(s.Failed), share(s.Median), share(s.P90), share(s.Worst), share(s.Spread), share(s.Bandwidth))
 	}
 	fmt.Fprintf(w, "\n%s.\n\n## The worst\n\n", o.pairsText())
 	row("scenario", "with", "error", "why")

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -70,4 +71,8 @@ func TestPredictHoldsCasesAgainstAMachine(t *testing.T) {
 	require.ErrorContains(t, err, "want --machine")
 	_, _, err = godwit(t, "predict", relay, "--machine", "laptop", "--slope", "rounds=4")
 	require.ErrorContains(t, err, "want NAME=FROM,TO")
+	none := filepath.Join(t.TempDir(), "none")
+	require.NoError(t, os.WriteFile(none, []byte("# nothing yet\n"), 0o600))
+	_, _, err = godwit(t, "predict", "--list", none, "--machine", "laptop")
+	require.ErrorContains(t, err, "it lists no case")
 }
