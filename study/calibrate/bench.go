@@ -148,7 +148,10 @@ func (b *bench) timed(f func(r *run)) (float64, error) {
 		if r.err == nil && b.ctx.Err() != nil {
 			r.err = b.ctx.Err()
 		}
-		_ = e.Wait(context.WithoutCancel(b.ctx)) // what a failed run has enqueued uses its buffers until it has ended
+		// What a failed run has enqueued uses its buffers until it has ended; a command that failed is no figure.
+		if err := e.Wait(context.WithoutCancel(b.ctx)); err != nil && r.err == nil {
+			r.err = err
+		}
 		r.err = errors.Join(r.err, e.Release())
 	}
 	return float64(took), r.err
