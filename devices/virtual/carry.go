@@ -500,10 +500,16 @@ func (q *queue) Submit(cmd *devices.Command, waits []mem.Wait) (mem.Point, error
 }
 
 // Close implements devices.Queue.
-func (q *queue) Close() error {
-	err := q.Queue.Close()
-	if err == nil && q.book != nil {
-		delete(q.book.w.carriers.books, q.Timeline())
+func (q *queue) Close() error { return q.book.close(q.Queue) }
+
+// Close implements devices.Queue.
+func (q *hostQueue) Close() error { return q.book.close(q.Queue) }
+
+// close closes a queue, and then its book, where it has one.
+func (b *book) close(q *engine.Queue) error {
+	err := q.Close()
+	if err == nil && b != nil {
+		delete(b.w.carriers.books, q.Timeline())
 	}
 	return err
 }

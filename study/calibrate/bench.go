@@ -33,7 +33,7 @@ type bench struct {
 // the same commands.
 type told struct {
 	steps   []float64 // by device: steps of spin in a nanosecond
-	enqueue float64   // nanoseconds that an enqueue takes at most
+	enqueue float64   // nanoseconds that an enqueue takes, the least of several; behind doubles it
 }
 
 type queueKey struct{ dev, nth int }

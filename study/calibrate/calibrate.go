@@ -384,7 +384,8 @@ func Modelled(m *machine.Machine) (runtime.Options, error) {
 func (c *calibration) assumed() (out []string) {
 	out = append(out,
 		"Assumed, not measured: kernels_at_once 1, copies {in: 1, out: 1}; kernels that are not listed cost their bytes",
-		"(no rate is said); links of devices alike are alike, both ways; memory as the driver says it.")
+		"(no rate is said); links of devices alike are alike, both ways; memory as the driver says it; that copies do not",
+		"wait for kernels (copies_wait_for_kernels) nor share cores with them (cores), and that switches have no limit.")
 	for _, m := range c.result.Missing {
 		out = append(out, "Not measured: "+m)
 	}

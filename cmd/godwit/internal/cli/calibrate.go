@@ -131,7 +131,7 @@ func closeDevices(devs []devices.Device) error {
 	return errors.Join(errs...)
 }
 
-func runCalibrate(cmd *cobra.Command, f *calibrateFlags) error {
+func runCalibrate(cmd *cobra.Command, f *calibrateFlags) (err error) {
 	ctx, start := cmd.Context(), time.Now()
 	if f.count < 0 {
 		return fmt.Errorf("--count %d: want at least 1", f.count)
@@ -139,6 +139,13 @@ func runCalibrate(cmd *cobra.Command, f *calibrateFlags) error {
 	name := "calibrated"
 	if f.out != "" {
 		name = strings.TrimSuffix(filepath.Base(f.out), filepath.Ext(f.out))
+	}
+	var out *outfile.File
+	if f.out != "" { // before a minute of measuring
+		if out, err = outfile.Create(ctx, f.out); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, out.Abort()) }()
 	}
 	devs, err := f.open(ctx)
 	if err != nil {
@@ -160,8 +167,11 @@ func runCalibrate(cmd *cobra.Command, f *calibrateFlags) error {
 	if err != nil {
 		return failed{err}
 	}
-	if f.out != "" {
-		if err := outfile.Write(ctx, f.out, []byte(r.File)); err != nil {
+	if out != nil {
+		if _, err := out.WriteString(r.File); err != nil {
+			return err
+		}
+		if err := out.Commit(); err != nil {
 			return err
 		}
 	}

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"io/fs"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -15,4 +17,11 @@ func TestCalibrateSaysWhichDevicesAreNotThere(t *testing.T) {
 		require.ErrorContains(t, err, "nowhere", "%v", args)
 		require.Equal(t, 1, exitCode(new(interrupts), err))
 	}
+}
+
+// A file that cannot be written is an error before anything is measured.
+func TestCalibrateLooksWhetherItCanWriteFirst(t *testing.T) {
+	_, told, err := godwit(t, "calibrate", "--driver", "null", "--quick", "-o", filepath.Join(t.TempDir(), "none", "x.yaml"))
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	require.NotContains(t, told, "of ", "nothing was measured")
 }
