@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"godwit/devices"
+	"godwit/internal/figures"
 	"godwit/mem"
 	"godwit/runtime"
 )
@@ -32,8 +33,8 @@ type bench struct {
 // told is what the devices have said that shapes depend on, so that a machine is given
 // the same commands.
 type told struct {
-	steps   []float64 // by device: steps of spin in a nanosecond
-	enqueue float64   // nanoseconds that an enqueue takes, the least of several; behind doubles it
+	Steps   []float64 `json:"steps"`      // by device: steps of spin in a nanosecond
+	Enqueue float64   `json:"enqueue_ns"` // that an enqueue takes, the median of several; behind doubles it
 }
 
 type queueKey struct{ dev, nth int }
@@ -210,7 +211,7 @@ func (r *run) busyOn(dev, nth int, d time.Duration, x *runtime.Buffer) runtime.E
 	}
 	return r.took(r.q(dev, nth).EnqueueLaunch(r.ctx, runtime.Launch{
 		Kernel: r.spin, Global: []uint64{1}, Takes: d,
-		Args: []runtime.Arg{runtime.InOut(x), runtime.Uint64(uint64(float64(d) * r.told.steps[dev]))},
+		Args: []runtime.Arg{runtime.InOut(x), runtime.Uint64(uint64(float64(d) * r.told.Steps[dev]))},
 	}))
 }
 
@@ -247,14 +248,14 @@ func (b *bench) place(bufs []*runtime.Buffer, devs ...int) error {
 
 // behind is how long a device has to be busy while n commands are enqueued.
 func (b *bench) behind(n int) time.Duration {
-	return time.Duration(math.Ceil(2*float64(n)*b.told.enqueue)) + 200*time.Microsecond
+	return time.Duration(math.Ceil(2*float64(n)*b.told.Enqueue)) + 200*time.Microsecond
 }
 
 // learn finds out how fast the devices spin, and how long an enqueue takes.
 func (b *bench) learn() error {
-	b.told.steps = make([]float64, len(b.devs))
+	b.told.Steps = make([]float64, len(b.devs))
 	for i := range b.devs {
-		b.told.steps[i] = 1
+		b.told.Steps[i] = 1
 		spin := func(d time.Duration) (float64, error) {
 			took, err := b.timed(func(r *run) { r.wait(r.busy(i, 0, d)) })
 			if err != nil {
@@ -272,7 +273,7 @@ func (b *bench) learn() error {
 				return err
 			}
 			if took > float64(long) || d > time.Minute { // a device that does nothing takes no time
-				b.told.steps[i] = float64(d) / took
+				b.told.Steps[i] = float64(d) / took
 				break
 			}
 		}
@@ -288,6 +289,7 @@ func (b *bench) enqueues() (err error) {
 		return err
 	}
 	const n = 16
+	var all []float64
 	for range 5 {
 		var took float64
 		if _, err := b.timed(func(r *run) {
@@ -301,11 +303,9 @@ func (b *bench) enqueues() (err error) {
 		}); err != nil {
 			return err
 		}
-		if b.told.enqueue == 0 || took/n < b.told.enqueue {
-			b.told.enqueue = took / n
-		}
+		all = append(all, took/n)
 	}
-	b.told.enqueue = max(b.told.enqueue, 1000)
+	b.told.Enqueue = max(figureOf(all).Value, 1000)
 	return nil
 }
 
@@ -317,7 +317,5 @@ type Figure struct {
 }
 
 func figureOf(all []float64) Figure {
-	slices.Sort(all)
-	n := len(all)
-	return Figure{all[n/2], (all[3*n/4] - all[n/4]) / 2, n}
+	return Figure{figures.Quantile(all, 0.5), (figures.Quantile(all, 0.75) - figures.Quantile(all, 0.25)) / 2, len(all)}
 }

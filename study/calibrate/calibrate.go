@@ -11,13 +11,14 @@ import (
 	"time"
 
 	"godwit/devices/virtual"
+	"godwit/internal/figures"
 	"godwit/runtime"
 	"godwit/study/machine"
 )
 
 // Options say what to measure, and how long.
 type Options struct {
-	Runtime  runtime.Options // of the context: its devices, which Run closes, and where these are modelled their world
+	Runtime  runtime.Options // of the context: its devices, which Measure closes, and where these are modelled their world
 	Name     string          // of the machine
 	Head     []string        // lines of comment at the file's head
 	Quick    bool            // fewer sizes
@@ -47,26 +48,38 @@ type Shape struct {
 
 const heldOut = "held out"
 
-// calibration is the state of a run.
+// calibration is the state of Fit.
 type calibration struct {
-	Options
-	bench    *bench
+	*Readings
+	name     string
+	once     bool
+	time     time.Duration
 	site     *site
 	shapes   []*shape
 	measured map[*shape]Figure
-	told     *told
-	tables   map[string][]table
 	result   Result
-	until    time.Time // measuring ends
-	done, of int
 }
 
-// Run measures. The result is there also where shapes have failed, which it then says;
-// err is why there is none.
-func Run(ctx context.Context, o Options) (_ *Result, err error) {
-	c := &calibration{Options: o, measured: make(map[*shape]Figure), tables: make(map[string][]table)}
-	if err := c.measure(ctx); err != nil {
+// Run measures, and fits.
+func Run(ctx context.Context, o Options) (*Result, error) {
+	r, err := Measure(ctx, o)
+	if err != nil {
 		return nil, err
+	}
+	return Fit(ctx, r, o)
+}
+
+// Fit makes a machine of readings. The result is there also where shapes have failed, which it then says;
+// err is why there is none. Of the options it takes the name, the time and whether that counts.
+func Fit(ctx context.Context, r *Readings, o Options) (*Result, error) {
+	c := &calibration{Readings: r, name: o.Name, once: o.Once, time: o.Time, site: r.site(), measured: make(map[*shape]Figure)}
+	c.result.Missing = slices.Clone(r.Missing)
+	c.shapes = c.site.shapes(r.Quick)
+	for _, x := range r.Shapes {
+		i := slices.IndexFunc(c.shapes, func(s *shape) bool { return s.name == x.Shape })
+		if i >= 0 && len(x.Slopes) > 0 { // what another version has measured besides tells nothing
+			c.measured[c.shapes[i]] = figureOf(x.Slopes)
+		}
 	}
 	if err := c.model(ctx); err != nil {
 		return nil, fmt.Errorf("machine: %w", err)
@@ -74,79 +87,12 @@ func Run(ctx context.Context, o Options) (_ *Result, err error) {
 	return &c.result, nil
 }
 
-func (c *calibration) say(what string) {
-	if c.Progress != nil {
-		c.Progress(what, c.done, c.of)
-	}
-	c.done++
-}
-
-// measure runs all shapes on the devices.
-func (c *calibration) measure(ctx context.Context) (err error) {
-	if c.bench, err = openBench(ctx, c.Runtime); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, c.bench.close()) }()
-	if err := c.bench.learn(); err != nil {
-		return err
-	}
-	c.told, c.site = c.bench.told, look(c.bench)
-	c.shapes = c.site.shapes(c.Quick)
-	tables := c.site.kernels(c.Quick)
-	c.of = len(c.shapes) + len(tables) + 1
-	c.until = time.Now().Add(c.Time * 3 / 4)
-	for i, s := range c.shapes {
-		c.say(s.name)
-		f, err := c.bench.slope(s, c.again(len(c.shapes)-i))
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		if err != nil {
-			c.miss(s.name, err)
-			continue
-		}
-		c.measured[s] = f
-	}
-	c.until = time.Now().Add(c.Time / 4)
-	for i := range tables {
-		t := &tables[i]
-		c.say(t.Kernel + " on " + t.group)
-		if err := c.table(t, len(tables)-i); err != nil {
-			c.miss(t.Kernel+" on "+t.group, err)
-		}
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		if len(t.Sizes) > 0 {
-			c.tables[t.group] = append(c.tables[t.group], t.table)
-		}
-	}
-	return nil
-}
-
 func (c *calibration) miss(name string, err error) {
 	c.result.Missing = append(c.result.Missing, name+": "+oneLine(err.Error()))
 }
 
-// most is the most slopes that a figure is the median of.
-const most = 31
-
-// again shares the time that is left among so many. Where noise was longer than what is measured,
-// it takes as many slopes as there may be.
-func (c *calibration) again(left int) func(all []float64) bool {
-	end := time.Now().Add(time.Until(c.until) / time.Duration(max(left, 1)))
-	return func(all []float64) bool {
-		if c.Once || len(all) >= most {
-			return false
-		}
-		now := time.Now()
-		return now.Before(end) || now.Before(c.until) && (len(all) < 3 || figureOf(slices.Clone(all)).Value <= 0)
-	}
-}
-
 // model finds the figures, and writes the file.
 func (c *calibration) model(ctx context.Context) error {
-	c.say("the machine")
 	var fit, all []*shape
 	for _, s := range c.shapes {
 		f, ok := c.measured[s]
@@ -170,10 +116,10 @@ func (c *calibration) model(ctx context.Context) error {
 	best, st, fits := math.Inf(1), (*structure)(nil), (*fitting)(nil)
 	some := c.site.structures()
 	start := time.Now()
-	share := c.Time / 4 / time.Duration(len(some)+1)
+	share := c.time / 4 / time.Duration(len(some)+1)
 	for i, x := range some {
 		f := c.begin(x, fit, held)
-		f.over = func() bool { return !c.Once && time.Since(start) > time.Duration(i+1)*share }
+		f.over = func() bool { return !c.once && time.Since(start) > time.Duration(i+1)*share }
 		var cost float64
 		var err error
 		if f.start, _, cost, err = f.search(ctx); err != nil {
@@ -183,7 +129,7 @@ func (c *calibration) model(ctx context.Context) error {
 			best, st, fits = cost, x, f
 		}
 	}
-	fits.over = func() bool { return !c.Once && time.Since(start) > c.Time/4 }
+	fits.over = func() bool { return !c.once && time.Since(start) > c.time/4 }
 	if err := fits.end(ctx); err != nil {
 		return err
 	}
@@ -207,13 +153,13 @@ func (c *calibration) model(ctx context.Context) error {
 	c.note(fitted)
 	c.note(heldOut)
 	c.result.File = c.write(st, true)
-	_, err = machine.Parse(c.Name+".yaml", []byte(c.result.File), machine.Options{})
+	_, err = machine.Parse(c.name+".yaml", []byte(c.result.File), machine.Options{})
 	return err
 }
 
 // write makes the file.
 func (c *calibration) write(st *structure, comments bool) string {
-	return c.site.write(c.Name, c.about(), append(slices.Clone(c.Head), c.assumed()...), st, c.result.Values, c.tables, comments)
+	return c.site.write(c.name, c.about(), append(slices.Clone(c.Head), c.assumed()...), st, c.result.Values, c.Tables, comments)
 }
 
 // known are the figures, with those that are read off, and where the fit begins for others.
@@ -234,7 +180,7 @@ func (c *calibration) known(st *structure) []Value {
 func (c *calibration) about() string {
 	var what []string
 	for _, g := range c.site.groups {
-		what = append(what, fmt.Sprintf("%d x %s", len(g.devs), oneLine(g.info.Name)))
+		what = append(what, fmt.Sprintf("%d x %s", len(g.Devs), oneLine(g.Info.Name)))
 	}
 	return "Measured by godwit calibrate: " + strings.Join(what, ", ")
 }
@@ -298,7 +244,7 @@ func (c *calibration) begin(st *structure, shapes []*shape, held map[*shape]bool
 	}
 	f.rounds = fewRounds
 	f.predict = func(ctx context.Context, values []float64, of []bool) ([]float64, error) {
-		return c.modelled(ctx, c.site.write(c.Name, "", nil, st, f.with(values), nil, false), use, of)
+		return c.modelled(ctx, c.site.write(c.name, "", nil, st, f.with(values), nil, false), use, of)
 	}
 	return f
 }
@@ -336,14 +282,13 @@ func (c *calibration) note(use string) {
 		}
 	}
 	if n := len(off); n > 0 {
-		slices.Sort(off)
-		c.result.Notes = append(c.result.Notes, fmt.Sprintf("%d shapes %s: off by %.1f %% in the median, %.1f %% at most", n, use, off[n/2], off[n-1]))
+		c.result.Notes = append(c.result.Notes, fmt.Sprintf("%d shapes %s: off by %.1f %% in the median, %.1f %% at most", n, use, figures.Quantile(off, 0.5), slices.Max(off)))
 	}
 }
 
 // modelled is what shapes take on a machine: those of which of says so, where it is not nil.
 func (c *calibration) modelled(ctx context.Context, text string, shapes []*shape, of []bool) ([]float64, error) {
-	m, err := machine.Parse(c.Name+".yaml", []byte(text), machine.Options{})
+	m, err := machine.Parse(c.name+".yaml", []byte(text), machine.Options{})
 	if err != nil {
 		return nil, err
 	}
@@ -355,18 +300,18 @@ func (c *calibration) modelled(ctx context.Context, text string, shapes []*shape
 	if err != nil {
 		return nil, err
 	}
-	b.told = c.told
+	b.told = &c.Told
 	out := make([]float64, len(shapes))
 	for i, s := range shapes {
 		if of != nil && !of[i] {
 			continue
 		}
-		f, serr := b.slope(s, func([]float64) bool { return false })
+		slopes, serr := b.slopes(s, func(int) bool { return false })
 		if err = serr; err != nil {
 			err = fmt.Errorf("%s: %w", s.name, err)
 			break
 		}
-		out[i] = f.Value
+		out[i] = slopes[0]
 	}
 	return out, errors.Join(err, b.close())
 }

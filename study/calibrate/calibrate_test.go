@@ -3,6 +3,7 @@ package calibrate_test
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"testing"
@@ -19,13 +20,20 @@ import (
 	"godwit/study/machine"
 )
 
-// calibrated measures a machine as if it were devices.
+// calibrated measures a machine as if it were devices, and makes another of the readings, as a file keeps them.
 func calibrated(t require.TestingT, text string) (was, is *machine.Machine, r *calibrate.Result) {
 	was, err := machine.Parse("m.yaml", []byte(text), machine.Options{})
 	require.NoError(t, err)
 	o, err := calibrate.Modelled(was)
 	require.NoError(t, err)
-	r, err = calibrate.Run(context.Background(), calibrate.Options{Runtime: o, Name: "m", Once: true, Quick: true, Time: time.Minute})
+	opt := calibrate.Options{Runtime: o, Name: "m", Once: true, Quick: true, Time: time.Minute}
+	measured, err := calibrate.Measure(context.Background(), opt)
+	require.NoError(t, err)
+	kept, err := json.Marshal(measured)
+	require.NoError(t, err)
+	measured, err = calibrate.ParseReadings("m.json", kept)
+	require.NoError(t, err)
+	r, err = calibrate.Fit(context.Background(), measured, opt)
 	require.NoError(t, err)
 	require.Empty(t, r.Missing)
 	is, err = machine.Parse("m.yaml", []byte(r.File), machine.Options{})
@@ -198,6 +206,24 @@ func TestDevicesOfOpenCL(t *testing.T) {
 	for _, s := range r.Shapes {
 		require.Positive(t, s.Modelled, s.Name)
 		require.InDelta(t, s.Off, 100*(s.Modelled/s.Value-1), 1e-6, s.Name)
+	}
+}
+
+// Readings that nobody can have measured are refused.
+func TestReadingsThatCannotBe(t *testing.T) {
+	group := `"groups": [{"name": "gpu", "devices": [0, 1]}], "told": {"steps": [1, 1]}`
+	for text, why := range map[string]string{
+		`[]`: "want readings of godwit calibrate",
+		`{}`: "0 devices",
+		`{"groups": [{"name": "gpu", "devices": [0, 2]}]}`:                       "device 2 of gpu: want 1",
+		`{"groups": [{"name": "gpu"}]}`:                                          "has 0 devices",
+		`{` + group + `, "pairs": [{"a": 0, "b": 1, "from": 0, "to": 1}]}`:       "a pair of groups 0 and 1",
+		`{` + group + `, "tables": {"gpu": [{"Kernel": "fill", "Sizes": [1]}]}}`: "1 sizes and 0 times",
+		`{"groups": [{"name": "gpu", "devices": [0]}], "told": {"steps": []}}`:   "1 devices, and 0",
+		`{` + group + `, "pairs": [{"a": 0, "b": 0, "from": 0, "to": 2}]}`:       "devices 0 and 2",
+	} {
+		_, err := calibrate.ParseReadings("r.json", []byte(text))
+		require.ErrorContains(t, err, why, text)
 	}
 }
 

@@ -42,7 +42,7 @@ func (s *site) structures() []*structure {
 	if len(s.pairs) > 0 {
 		out = append(out, &structure{"the pilot carries copies between devices, the dispatcher those by the host's memory", library, "pilot", "dispatcher"})
 	}
-	if slices.ContainsFunc(s.groups, func(g group) bool { return g.info.SharesHost }) { // whose copies are this process's
+	if slices.ContainsFunc(s.groups, func(g group) bool { return g.Info.SharesHost }) { // whose copies are this process's
 		out = append(out, &structure{"the dispatcher carries all copies", "dispatcher", "dispatcher", "dispatcher"})
 	}
 	return out
@@ -52,7 +52,7 @@ const library = "library"
 
 // copied is the class of copies between two devices, and its carrier.
 func (st *structure) copied(p *pair) (class, by string) {
-	if p.direct {
+	if p.Direct {
 		return "peer", st.peer
 	}
 	return "ring", st.ring
@@ -82,7 +82,7 @@ func (s *site) values(st *structure) (out []Value) {
 		}
 	}
 	for i := range s.groups {
-		g := s.groups[i].name
+		g := s.groups[i].Name
 		time(g+" launch", g+" copy", g+" rows")
 		add(true, g+" bandwidth")
 		time(g+" classes launch enqueue", g+" classes inside enqueue", g+" classes up enqueue", g+" classes down enqueue")
@@ -91,11 +91,11 @@ func (s *site) values(st *structure) (out []Value) {
 	}
 	for i := range s.pairs {
 		p := &s.pairs[i]
-		g := s.groups[p.b].name
+		g := s.groups[p.B].Name
 		class, by := st.copied(p)
 		time(g+" classes "+class+" enqueue", g+" handover library-library delay")
 		carried(g, by) // what is no kernel, hop after hop, is not measured: there the latency alone would count, so it comes last
-		if p.direct {
+		if p.Direct {
 			s.link(s.name(p), time, add)
 		}
 		if by != library {
@@ -103,7 +103,7 @@ func (s *site) values(st *structure) (out []Value) {
 		}
 	}
 	for i := range s.groups { // last: where others tell as much, they count
-		time(s.groups[i].name + " classes launch submit")
+		time(s.groups[i].Name + " classes launch submit")
 	}
 	return out
 }
@@ -180,11 +180,11 @@ func (s *site) write(name, about string, head []string, st *structure, values []
 	}
 	f.WriteString("links:\n")
 	for i := range s.groups {
-		f.link("host", s.groups[i].name, "host-"+s.groups[i].name)
+		f.link("host", s.groups[i].Name, "host-"+s.groups[i].Name)
 	}
 	for i := range s.pairs {
-		if p := &s.pairs[i]; p.direct {
-			f.link(s.groups[p.a].name, s.groups[p.b].name, s.name(p))
+		if p := &s.pairs[i]; p.Direct {
+			f.link(s.groups[p.A].Name, s.groups[p.B].Name, s.name(p))
 		}
 	}
 	return f.String()
@@ -216,31 +216,31 @@ func (f *file) comment(v *Value) string {
 }
 
 func (f *file) group(g *group) {
-	fmt.Fprintf(f, "- name: %s\n", g.name)
+	fmt.Fprintf(f, "- name: %s\n", g.Name)
 	if f.comments {
-		fmt.Fprintf(f, "  # %s\n", oneLine(g.info.Name))
+		fmt.Fprintf(f, "  # %s\n", oneLine(g.Info.Name))
 	}
-	if len(g.devs) > 1 {
-		fmt.Fprintf(f, "  count: %d\n", len(g.devs))
+	if len(g.Devs) > 1 {
+		fmt.Fprintf(f, "  count: %d\n", len(g.Devs))
 	}
-	fmt.Fprintf(f, "  type: %s\n", g.info.Type)
-	if g.info.GlobalMemory > 0 {
-		fmt.Fprintf(f, "  memory: %d B\n", g.info.GlobalMemory)
+	fmt.Fprintf(f, "  type: %s\n", g.Info.Type)
+	if g.Info.GlobalMemory > 0 {
+		fmt.Fprintf(f, "  memory: %d B\n", g.Info.GlobalMemory)
 	}
-	if g.info.LocalMemory > 0 {
-		fmt.Fprintf(f, "  local: %d B\n", g.info.LocalMemory)
+	if g.Info.LocalMemory > 0 {
+		fmt.Fprintf(f, "  local: %d B\n", g.Info.LocalMemory)
 	}
-	fmt.Fprintf(f, "  compute_units: %d\n", max(g.info.ComputeUnits, 1))
-	f.key("bandwidth", g.name+" bandwidth")
-	f.key("launch", g.name+" launch")
-	f.key("copy", g.name+" copy")
-	f.key("rows", g.name+" rows")
+	fmt.Fprintf(f, "  compute_units: %d\n", max(g.Info.ComputeUnits, 1))
+	f.key("bandwidth", g.Name+" bandwidth")
+	f.key("launch", g.Name+" launch")
+	f.key("copy", g.Name+" copy")
+	f.key("rows", g.Name+" rows")
 	f.carriers(g)
-	if len(f.tables[g.name]) == 0 {
+	if len(f.tables[g.Name]) == 0 {
 		return
 	}
 	f.WriteString("  kernels: # by the bytes of the largest buffer\n")
-	for _, t := range f.tables[g.name] {
+	for _, t := range f.tables[g.Name] {
 		fmt.Fprintf(f, "  - name: %s\n    table:\n", t.Kernel)
 		for i, n := range t.Sizes {
 			fmt.Fprintf(f, "      %s: %s # +- %s\n", bytesText(n), timeText(max(t.Times[i].Value, 1)), figures.Text("span", t.Times[i].Spread))
@@ -251,21 +251,21 @@ func (f *file) group(g *group) {
 // carriers writes who carries commands of a group's devices, and what that costs.
 func (f *file) carriers(g *group) {
 	f.WriteString("  classes:\n")
-	f.mapping("    launch", g.name+" classes launch", "enqueue", "submit")
+	f.mapping("    launch", g.Name+" classes launch", "enqueue", "submit")
 	if f.comments {
 		f.WriteString("    # fill: assumed to be as launch\n")
 	}
-	f.mapping("    fill", g.name+" classes launch", "enqueue", "submit")
-	f.mapping("    inside", g.name+" classes inside", "enqueue")
-	f.mapping("    up", g.name+" classes up", "by "+f.st.host, "enqueue")
-	f.mapping("    down", g.name+" classes down", "by "+f.st.host, "enqueue")
-	f.mapping("    peer", g.name+" classes peer", "by "+f.st.peer, "enqueue", "hold")
-	f.mapping("    ring", g.name+" classes ring", "by "+f.st.ring, "enqueue", "hold")
+	f.mapping("    fill", g.Name+" classes launch", "enqueue", "submit")
+	f.mapping("    inside", g.Name+" classes inside", "enqueue")
+	f.mapping("    up", g.Name+" classes up", "by "+f.st.host, "enqueue")
+	f.mapping("    down", g.Name+" classes down", "by "+f.st.host, "enqueue")
+	f.mapping("    peer", g.Name+" classes peer", "by "+f.st.peer, "enqueue", "hold")
+	f.mapping("    ring", g.Name+" classes ring", "by "+f.st.ring, "enqueue", "hold")
 	f.WriteString("  handover:\n    queue: {}\n")
 	for _, from := range carriers {
 		for _, to := range carriers {
 			name := from + "-" + to
-			f.mapping("    "+name, g.name+" handover "+name, "delay")
+			f.mapping("    "+name, g.Name+" handover "+name, "delay")
 		}
 	}
 }

@@ -23,8 +23,8 @@ type shape struct {
 	open func(b *bench) (once func(n int) (float64, error), err error)
 }
 
-// slope measures a shape: as often as again says.
-func (b *bench) slope(s *shape, again func(all []float64) bool) (f Figure, err error) {
+// slopes measures a shape: as often as again says, of so many that there are.
+func (b *bench) slopes(s *shape, again func(n int) bool) (all []float64, err error) {
 	once, err := s.open(b)
 	defer func() {
 		if ferr := b.free(); err == nil {
@@ -32,25 +32,24 @@ func (b *bench) slope(s *shape, again func(all []float64) bool) (f Figure, err e
 		}
 	}()
 	if err != nil {
-		return Figure{}, err
+		return nil, err
 	}
 	if _, err := once(s.many); err != nil { // first uses
-		return Figure{}, err
+		return nil, err
 	}
-	var all []float64
-	for len(all) == 0 || again(all) && (s.most == 0 || len(all) < s.most) {
+	for len(all) == 0 || again(len(all)) && (s.most == 0 || len(all) < s.most) {
 		if err := b.ctx.Err(); err != nil {
-			return Figure{}, err
+			return nil, err
 		}
 		var took [2]float64
 		for i, n := range [...]int{s.few, s.many} {
 			if took[i], err = once(n); err != nil {
-				return Figure{}, err
+				return nil, err
 			}
 		}
 		all = append(all, (took[1]-took[0])/float64(s.many-s.few))
 	}
-	return figureOf(all), nil
+	return all, nil
 }
 
 // written are n buffers of a size that a device has written.
@@ -175,7 +174,7 @@ func (s *site) shapes(quick bool) (out []*shape) {
 	}
 	for i := range s.groups { // before others have used the memory
 		for _, size := range []uint64{64 << 10, 2 << 20} {
-			add(firstUse(fmt.Sprintf("first use of %s on %s", figures.Size(size), s.groups[i].name), size, s.groups[i].devs[0]))
+			add(firstUse(fmt.Sprintf("first use of %s on %s", figures.Size(size), s.groups[i].Name), size, s.groups[i].Devs[0]))
 		}
 	}
 	add(returned("markers until enqueued", 16, 80, 0, 0, 0, func(r *run, _ []*runtime.Buffer, _ int) { r.marker(0) }), "host enqueue")
@@ -243,7 +242,7 @@ func firstUse(name string, size uint64, dev int) *shape {
 func hopsBehind(name string, p *pair) *shape {
 	const few, many, size = 16, 64, 4096
 	return &shape{name: name, few: few, many: many, open: func(b *bench) (func(int) (float64, error), error) {
-		root, err := b.written(1, many*size, p.from)
+		root, err := b.written(1, many*size, p.From)
 		if err != nil {
 			return nil, err
 		}
@@ -256,9 +255,9 @@ func hopsBehind(name string, p *pair) *shape {
 		}
 		return func(n int) (float64, error) {
 			return b.timed(func(r *run) {
-				r.busyOn(p.from, 0, b.behind(2*many), root[0])
+				r.busyOn(p.From, 0, b.behind(2*many), root[0])
 				for _, x := range parts[:n] {
-					r.migrate(p.from, p.to, 0, x)
+					r.migrate(p.From, p.To, 0, x)
 				}
 				r.last()
 			})
@@ -349,7 +348,7 @@ func (s *shape) per(bytes uint64) *shape {
 
 // device has the shapes of one device of a group.
 func (s *site) device(g int, quick bool, add func(*shape, ...string)) {
-	name, d := s.groups[g].name, s.groups[g].devs[0]
+	name, d := s.groups[g].Name, s.groups[g].Devs[0]
 	all := sizes(quick, s.most(g))
 	add(behind("launch on "+name, 16, 144, 1, 64, d, func(r *run, bufs []*runtime.Buffer, _ int) { r.launch(d, 0, bufs[0]) }), name+" launch")
 	add(returned("launches on "+name+" until enqueued", 16, 80, 1, 64, d, func(r *run, bufs []*runtime.Buffer, _ int) { r.launch(d, 0, bufs[0]) }).tells(name + " classes launch enqueue"))
@@ -405,9 +404,9 @@ func (s *site) device(g int, quick bool, add func(*shape, ...string)) {
 
 // pair has the shapes of two devices.
 func (s *site) pair(p *pair, quick bool, add func(*shape, ...string)) {
-	name, all := s.name(p), sizes(quick, min(s.most(p.a), s.most(p.b)))
-	from, to := []int{p.from}, []int{p.to}
-	add(turns("by turns on "+name, p.from, 0, p.to, 0))
+	name, all := s.name(p), sizes(quick, min(s.most(p.A), s.most(p.B)))
+	from, to := []int{p.From}, []int{p.To}
+	add(turns("by turns on "+name, p.From, 0, p.To, 0))
 	for i, size := range all {
 		x := func(kind string, how mode, from, to []int) {
 			add(moved(kind+name+", "+figures.Size(size), size, 0, how, from, to).moves(size*uint64(len(from)), name, i, len(all)))
@@ -415,26 +414,26 @@ func (s *site) pair(p *pair, quick bool, add func(*shape, ...string)) {
 		x("hop ", oneByOne, from, to)
 		x("several hops ", atOnce, from, to)
 		if size >= 1<<20 {
-			x("hops both ways ", atOnce, []int{p.from, p.to}, []int{p.to, p.from})
+			x("hops both ways ", atOnce, []int{p.From, p.To}, []int{p.To, p.From})
 		}
 	}
 	class := "ring"
-	if p.direct {
+	if p.Direct {
 		class = "peer"
 	}
-	goes := s.groups[p.b].name + " classes " + class
+	goes := s.groups[p.B].Name + " classes " + class
 	add(moved("hops "+name+" until enqueued", 4096, 0, enqueued, from, to).tells(goes + " enqueue"))
 	add(hopsBehind("hops "+name+" behind a kernel", p).tells(goes + " hold"))
 	for _, size := range []uint64{4 << 10, 64 << 10} {
 		text := figures.Size(size)
-		add(fresh("hop "+name+" for a kernel, "+text, size, 0, p.from, func(r *run, x *runtime.Buffer) { r.launch(p.to, 0, x) }))
-		add(fresh("hop "+name+" after a kernel, "+text, size, 0, p.from, func(r *run, x *runtime.Buffer) {
-			r.launch(p.from, 0, x)
-			r.migrate(p.from, p.to, 0, x)
+		add(fresh("hop "+name+" for a kernel, "+text, size, 0, p.From, func(r *run, x *runtime.Buffer) { r.launch(p.To, 0, x) }))
+		add(fresh("hop "+name+" after a kernel, "+text, size, 0, p.From, func(r *run, x *runtime.Buffer) {
+			r.launch(p.From, 0, x)
+			r.migrate(p.From, p.To, 0, x)
 		}))
-		add(simple(fmt.Sprintf("kernel and hop by turns %s, %s", name, figures.Size(size)), 16, 64, 1, size, p.from, func(r *run, bufs []*runtime.Buffer, n int) {
+		add(simple(fmt.Sprintf("kernel and hop by turns %s, %s", name, figures.Size(size)), 16, 64, 1, size, p.From, func(r *run, bufs []*runtime.Buffer, n int) {
 			for i := range n {
-				r.launch([]int{p.from, p.to}[i%2], 0, bufs[0])
+				r.launch([]int{p.From, p.To}[i%2], 0, bufs[0])
 			}
 			r.last()
 		}))
@@ -444,12 +443,12 @@ func (s *site) pair(p *pair, quick bool, add func(*shape, ...string)) {
 // most is the largest size to move by devices of a group: four buffers both ways are at most a sixteenth of
 // its memory, and no gigabytes.
 func (s *site) most(g int) uint64 {
-	has := s.groups[g].info.GlobalMemory
+	has := s.groups[g].Info.GlobalMemory
 	if has == 0 {
 		has = math.MaxUint64
 	}
 	most := min(has/128, 256<<20)
-	if s.groups[g].info.SharesHost || s.groups[g].info.Driver == "cpu" || s.groups[g].info.Driver == "tce" {
+	if s.groups[g].Info.SharesHost || s.groups[g].Driver == "cpu" || s.groups[g].Driver == "tce" {
 		most = min(most, 64<<20)
 	}
 	return most

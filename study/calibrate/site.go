@@ -18,17 +18,20 @@ type site struct {
 
 // group are devices that are alike and follow each other.
 type group struct {
-	name string
-	info devices.Info
-	devs []int // in the context's order
+	Name   string       `json:"name"`
+	Info   devices.Info `json:"info"`
+	Driver string       `json:"driver"`
+	Devs   []int        `json:"devices"` // in the context's order
 }
 
-// pair are two groups, or one, between whose devices bytes move; measured are from and
-// to, and links of others of these groups are taken to be alike.
+// pair are two groups, or one, between whose devices bytes move; measured are From and
+// To, and links of others of these groups are taken to be alike.
 type pair struct {
-	a, b     int // groups
-	from, to int // devices
-	direct   bool
+	A      int  `json:"a"` // groups
+	B      int  `json:"b"`
+	From   int  `json:"from"` // devices
+	To     int  `json:"to"`
+	Direct bool `json:"direct"`
 }
 
 // look finds out what there is.
@@ -37,28 +40,28 @@ func look(b *bench) *site {
 	names := make(map[string]int)
 	for i, d := range b.devs {
 		info := d.Info()
-		if n := len(s.groups); n > 0 && alike(s.groups[n-1].info, info) {
-			s.groups[n-1].devs = append(s.groups[n-1].devs, i)
+		if n := len(s.groups); n > 0 && alike(s.groups[n-1].Info, info) {
+			s.groups[n-1].Devs = append(s.groups[n-1].Devs, i)
 			continue
 		}
 		name := string(info.Type)
 		if names[name]++; names[name] > 1 {
 			name = fmt.Sprintf("%s_%d", name, names[name])
 		}
-		s.groups = append(s.groups, group{name, info, []int{i}})
+		s.groups = append(s.groups, group{name, info, info.Driver, []int{i}})
 	}
 	for i := range s.groups {
 		for j := i; j < len(s.groups); j++ {
-			x, y := s.groups[i].devs, s.groups[j].devs
-			p := pair{a: i, b: j, from: x[0], to: y[0]}
+			x, y := s.groups[i].Devs, s.groups[j].Devs
+			p := pair{A: i, B: j, From: x[0], To: y[0]}
 			if i == j {
 				if len(x) == 1 {
 					continue
 				}
-				p.to = x[1]
+				p.To = x[1]
 			}
-			l := b.rt.Topology().Link(mem.MemoryID(p.from+1), mem.MemoryID(p.to+1))
-			p.direct = l.Direct.There || l.Linked.There || l.Windows.There
+			l := b.rt.Topology().Link(mem.MemoryID(p.From+1), mem.MemoryID(p.To+1))
+			p.Direct = l.Direct.There || l.Linked.There || l.Windows.There
 			s.pairs = append(s.pairs, p)
 		}
 	}
@@ -81,4 +84,4 @@ func stem(name string) string {
 }
 
 // name is how the file calls what lies between two groups.
-func (s *site) name(p *pair) string { return s.groups[p.a].name + "-" + s.groups[p.b].name }
+func (s *site) name(p *pair) string { return s.groups[p.A].Name + "-" + s.groups[p.B].Name }

@@ -65,7 +65,7 @@ func side(n uint64) uint64 { return uint64(math.Sqrt(float64(n))) }
 func (s *site) kernels(quick bool) (out []kernelTable) {
 	for _, g := range s.groups {
 		for _, k := range measuredKernels {
-			t := kernelTable{table: table{Kernel: k.name}, group: g.name, dev: g.devs[0], all: []uint64{4 << 10, 64 << 10, 1 << 20, 16 << 20}}
+			t := kernelTable{table: table{Kernel: k.name}, group: g.Name, dev: g.Devs[0], all: []uint64{4 << 10, 64 << 10, 1 << 20, 16 << 20}}
 			if quick {
 				t.all = t.all[:3]
 			}
@@ -79,8 +79,8 @@ func (s *site) kernels(quick bool) (out []kernelTable) {
 const longest = 30e6
 
 // table measures a kernel, from the smallest size on until launches take too long; as many more are left.
-func (c *calibration) table(t *kernelTable, left int) (err error) {
-	b := c.bench
+func (m *measuring) table(t *kernelTable, left int) (err error) {
+	b := m.bench
 	var args func(x, y, z *runtime.Buffer, elements uint64) []runtime.Arg
 	dims := 1
 	for _, k := range measuredKernels {
@@ -112,14 +112,15 @@ func (c *calibration) table(t *kernelTable, left int) (err error) {
 		if dims == 2 {
 			global = []uint64{side(size / 4), side(size / 4)}
 		}
-		f, err := b.slope(behind(t.Kernel, 2, 6, 3, size, t.dev, func(r *run, bufs []*runtime.Buffer, _ int) {
+		slopes, err := b.slopes(behind(t.Kernel, 2, 6, 3, size, t.dev, func(r *run, bufs []*runtime.Buffer, _ int) {
 			if r.err == nil {
 				r.took(r.q(t.dev, 0).EnqueueLaunch(r.ctx, runtime.Launch{Kernel: kernel, Global: global, Args: args(bufs[0], bufs[1], bufs[2], size/4)}))
 			}
-		}), c.again(len(t.all)*left-i))
+		}), m.again(len(t.all)*left-i))
 		if err != nil {
 			return err
 		}
+		f := figureOf(slopes)
 		if f.Value < 1 {
 			return fmt.Errorf("%s: longer runs took less time (%.0f ns a launch)", figures.Size(size), f.Value)
 		}

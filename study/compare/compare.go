@@ -146,33 +146,46 @@ func parting(a, b *Variant) Difference {
 		}
 	}
 	if d.Effects == nil && (a.result.Model == nil) != (b.result.Model == nil) {
-		d.Time = timeParting(a.Name, a.result, b.Name, b.result)
+		d.Time = timeParting(a.Name, a.result.Steps(), b.Name, b.result.Steps())
 	}
 	return d
 }
 
 // Parting says in a line where two runs of the same commands part first: in what a command needed, else
 // in when it had ended.
-func Parting(first string, a *scenario.Result, second string, b *scenario.Result) string {
-	for i := range min(len(a.Commands), len(b.Commands)) {
-		if x, y := a.Effects(i), b.Effects(i); !slices.Equal(x, y) {
-			return fmt.Sprintf("another plan: #%d %s: %s %s, %s %s", i+1, a.Commands[i].Text, first, effectsText(x), second, effectsText(y))
+func Parting(first string, a []scenario.Step, second string, b []scenario.Step) string {
+	for x, y := a, b; len(x) > 0 && len(y) > 0; {
+		var of, other []string
+		what := ""
+		of, what, x = needed(x)
+		if other, _, y = needed(y); !slices.Equal(of, other) {
+			return fmt.Sprintf("another plan: %s: %s %s, %s %s", what, first, effectsText(of), second, effectsText(other))
 		}
 	}
 	return timeParting(first, a, second, b)
 }
 
-// timeParting is the first command whose ends, since the commands began, are apart by more than a
-// twentieth of the first run's time.
-func timeParting(first string, a *scenario.Result, second string, b *scenario.Result) string {
-	if a.Took() == nil || b.Took() == nil {
-		return ""
+// needed are the copies for the first command of steps, that command, and the steps after it.
+func needed(steps []scenario.Step) (copies []string, what string, rest []scenario.Step) {
+	for i, s := range steps {
+		if !s.Copy {
+			return copies, s.What, steps[i+1:]
+		}
+		copies = append(copies, s.What)
 	}
-	most := int64(a.Took().Median) / 20
-	for i := range min(a.PerTime(), b.PerTime()) {
-		x, text := a.EndedAfter(i)
-		if y, _ := b.EndedAfter(i); max(x-y, y-x) > most {
-			return fmt.Sprintf("another time: %s: %s ended after %s, %s after %s", text, first, figures.Text("span", x), second, figures.Text("span", y))
+	return copies, "", nil
+}
+
+// timeParting is the first step whose ends, since the commands began, are apart by more than a
+// twentieth of the first run's time.
+func timeParting(first string, a []scenario.Step, second string, b []scenario.Step) string {
+	last := int64(0)
+	for _, s := range a {
+		last = max(last, s.Ended)
+	}
+	for i := range min(len(a), len(b)) {
+		if x, y := a[i], b[i]; x.Ended > 0 && y.Ended > 0 && 20*max(x.Ended-y.Ended, y.Ended-x.Ended) > last {
+			return fmt.Sprintf("another time: %s: %s ended after %s, %s after %s", x.What, first, figures.Text("span", x.Ended), second, figures.Text("span", y.Ended))
 		}
 	}
 	return ""

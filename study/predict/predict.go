@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 
+	"godwit/devices"
 	"godwit/internal/figures"
 	"godwit/mem"
 	"godwit/study/compare"
@@ -21,7 +22,7 @@ import (
 	"godwit/study/sweep"
 )
 
-// Config says how both sides of a case run.
+// Config says how both sides of a case run. It is closed after the last.
 type Config struct {
 	Driver  string // opens all devices; "" leaves them to the scenarios
 	Machine func(ctx context.Context, devices int) (*machine.Machine, error)
@@ -30,6 +31,11 @@ type Config struct {
 	// Slope, where it names a parameter, has times be those of one more of it: the difference of
 	// two runs, so that what happens once does not count.
 	Slope Slope
+	// Earlier, where not nil, has cases measured in another run, whose measured sides count: nothing is
+	// measured.
+	Earlier []Case
+
+	held []devices.Device // see hold
 }
 
 // Slope is a parameter with the two values between which its slope is taken.
@@ -63,6 +69,7 @@ type Case struct {
 	Settings string  `json:"settings" show:"with"`
 	Largest  uint64  `json:"largest_buffer_bytes"`
 	Measured int64   `json:"measured_ns" show:"measured|span"` // the median
+	Each     []int64 `json:"each_ns"`                          // measured, in the order of the runs
 	Spread   float64 `json:"spread"`                           // of the measured: from the least to the most, over the median
 	Modelled int64   `json:"modelled_ns" show:"modelled|span"`
 	Error    float64 `json:"error"`
@@ -70,8 +77,11 @@ type Case struct {
 	Bandwidth      int64   `json:"bandwidth_ns" show:"bytes over bandwidth|span"`
 	BandwidthError float64 `json:"bandwidth_error"`
 
+	// Reasons and steps are of a run more, which takes times and so takes longer: of a slope of its first value.
 	MeasuredReasons *scenario.Reasons `json:"measured_by_reason,omitempty"`
 	ModelledReasons *scenario.Reasons `json:"modelled_by_reason,omitempty"`
+	MeasuredSteps   []scenario.Step   `json:"measured_steps,omitempty"`
+	ModelledSteps   []scenario.Step   `json:"modelled_steps,omitempty"`
 
 	Parts  string `json:"parts,omitempty"`  // where both part first: another plan, or else another time
 	Failed string `json:"failed,omitempty"` // why there are no times
@@ -80,60 +90,80 @@ type Case struct {
 }
 
 // Run measures and models a scenario at a point. What goes wrong there is the case's; the error is
-// that of ctx, or of a scenario that is at fault.
+// that of ctx, or of a scenario that is at fault. What was read is not verified: that is for a run.
 func (c *Config) Run(ctx context.Context, of *sweep.Config, settings []sweep.Setting) (out Case, err error) {
 	out = Case{Settings: sweep.Label(settings), settings: settings}
-	base := *of
-	base.Base.Times, base.Base.Warm = c.Warm+max(c.Repeat, 1), c.Warm
-	points := [][]sweep.Setting{settings}
-	if c.Slope.Name != "" {
-		points = nil
-		axis := &sweep.Axis{Kind: sweep.Parameter, Name: c.Slope.Name}
-		for _, n := range []int64{c.Slope.From, c.Slope.To} {
-			points = append(points, append(slices.Clip(settings), sweep.Setting{Axis: axis, Value: strconv.FormatInt(n, 10)}))
-		}
+	if err = c.run(ctx, of, &out); err == nil {
+		return out, nil
 	}
-	var measured, modelled []*scenario.Result
-	for _, p := range points {
-		took, model, err := c.both(ctx, &base, p, &out)
-		if bad := (scenario.Errors)(nil); ctx.Err() != nil || errors.As(err, &bad) {
-			return out, err
-		}
-		if err != nil {
-			out.Failed, _, _ = strings.Cut(err.Error(), "\n")
-			return out, nil
-		}
-		measured, modelled = append(measured, took), append(modelled, model)
+	if bad := (scenario.Errors)(nil); ctx.Err() != nil || errors.As(err, &bad) {
+		return out, err
 	}
-	out.compare(c, measured, modelled)
+	out.Failed, _, _ = strings.Cut(err.Error(), "\n")
 	return out, nil
 }
 
-// both runs a scenario on this computer and on the machine.
-func (c *Config) both(ctx context.Context, of *sweep.Config, settings []sweep.Setting, out *Case) (took, model *scenario.Result, err error) {
+// points are where a case runs: one, or the two of its slope.
+func (c *Config) points(settings []sweep.Setting) (out [][]sweep.Setting) {
+	if c.Slope.Name == "" {
+		return [][]sweep.Setting{settings}
+	}
+	axis := &sweep.Axis{Kind: sweep.Parameter, Name: c.Slope.Name}
+	for _, n := range []int64{c.Slope.From, c.Slope.To} {
+		out = append(out, append(slices.Clip(settings), sweep.Setting{Axis: axis, Value: strconv.FormatInt(n, 10)}))
+	}
+	return out
+}
+
+// run measures, and then models: what was measured is kept where the model fails.
+func (c *Config) run(ctx context.Context, of *sweep.Config, k *Case) error {
+	points := c.points(k.settings)
+	var measured, modelled []*scenario.Result
+	for i, p := range points {
+		s, err := c.scenario(ctx, of, p, c.Driver, c.Warm+max(c.Repeat, 1))
+		if err != nil {
+			return err
+		}
+		k.Kind, k.Scenario, k.Largest = s.Kind, s.Name, s.LargestBuffer()
+		if c.Earlier != nil {
+			break
+		}
+		if err := c.hold(ctx, s); err != nil {
+			return err
+		}
+		took, err := finished(scenario.Run(ctx, s, scenario.RunOptions{Plain: i > 0, Unverified: true}))
+		if err != nil {
+			return fmt.Errorf("measured: %w", err)
+		}
+		measured = append(measured, took)
+	}
+	if err := k.measured(c, measured); err != nil {
+		return err
+	}
+	for i, p := range points {
+		s, err := c.scenario(ctx, of, p, "", c.Warm+1) // each is like the other
+		if err != nil {
+			return err
+		}
+		m, err := c.Machine(ctx, len(s.Devices))
+		if err != nil {
+			return err
+		}
+		model, err := finished(scenario.Run(ctx, s, scenario.RunOptions{Machine: m, Plain: i > 0, Stamps: s.Stampable(), Unverified: true}))
+		if err != nil {
+			return fmt.Errorf("modelled: %w", err)
+		}
+		modelled = append(modelled, model)
+	}
+	k.model(c, modelled)
+	return nil
+}
+
+// scenario is that of a point, whose commands run so many times.
+func (c *Config) scenario(ctx context.Context, of *sweep.Config, p []sweep.Setting, driver string, times int) (*scenario.Scenario, error) {
 	on := *of
-	on.Base.Driver = c.Driver
-	s, err := on.Scenario(ctx, settings)
-	if err != nil {
-		return nil, nil, err
-	}
-	out.Kind, out.Scenario, out.Largest = s.Kind, s.Name, s.LargestBuffer()
-	if took, err = finished(scenario.Run(ctx, s, scenario.RunOptions{})); err != nil {
-		return nil, nil, fmt.Errorf("measured: %w", err)
-	}
-	on = *of
-	on.Base.Times = c.Warm + 1 // each is like the other
-	if s, err = on.Scenario(ctx, settings); err != nil {
-		return nil, nil, err
-	}
-	m, err := c.Machine(ctx, len(s.Devices))
-	if err != nil {
-		return nil, nil, err
-	}
-	if model, err = finished(scenario.Run(ctx, s, scenario.RunOptions{Machine: m, Stamps: s.Stampable()})); err != nil {
-		return nil, nil, fmt.Errorf("modelled: %w", err)
-	}
-	return took, model, nil
+	on.Base.Driver, on.Base.Times, on.Base.Warm = driver, times, c.Warm
+	return on.Scenario(ctx, p)
 }
 
 // finished fails where a run was not as expected.
@@ -144,36 +174,84 @@ func finished(r *scenario.Result, err error) (*scenario.Result, error) {
 	return r, err
 }
 
-// compare sets both sides beside each other.
-func (k *Case) compare(c *Config, measured, modelled []*scenario.Result) {
-	times := func(of []*scenario.Result) []int64 {
-		last := of[len(of)-1].Took().Each
-		out := make([]int64, len(last))
-		for i := range last {
-			if out[i] = int64(last[i]); len(of) > 1 {
-				out[i] = (out[i] - int64(of[0].Took().Each[i])) / (c.Slope.To - c.Slope.From)
-			}
+// times are what runs took, each time.
+func (c *Config) times(of []*scenario.Result) (out []int64) {
+	for i, n := range of[len(of)-1].Took().Each {
+		t := int64(n)
+		if len(of) > 1 {
+			t = (t - int64(of[0].Took().Each[i])) / (c.Slope.To - c.Slope.From)
 		}
-		slices.Sort(out)
-		return out
+		out = append(out, t)
 	}
-	took, model := times(measured), times(modelled)
-	n := len(took)
-	k.Measured, k.Modelled = took[n/2], model[len(model)/2]
-	k.Bandwidth = int64(modelled[len(modelled)-1].BytesOverBandwidth())
-	if len(modelled) > 1 {
-		k.Bandwidth = (k.Bandwidth - int64(modelled[0].BytesOverBandwidth())) / (c.Slope.To - c.Slope.From)
+	return out
+}
+
+// measured has what was measured, or was earlier.
+func (k *Case) measured(c *Config, of []*scenario.Result) error {
+	if c.Earlier == nil {
+		k.Each, k.MeasuredReasons, k.MeasuredSteps = c.times(of), of[0].Reasons(), of[0].Steps()
+	} else {
+		i := slices.IndexFunc(c.Earlier, func(e Case) bool { return e.Scenario == k.Scenario && e.Settings == k.Settings })
+		if i < 0 {
+			return errors.New("it was not measured")
+		}
+		e := &c.Earlier[i]
+		if len(e.Each) == 0 {
+			return errors.New(cmp.Or(e.Failed, "it was not measured"))
+		}
+		k.Each, k.MeasuredReasons, k.MeasuredSteps = e.Each, e.MeasuredReasons, e.MeasuredSteps
 	}
+	sorted := slices.Sorted(slices.Values(k.Each))
+	least, most := sorted[0], sorted[len(sorted)-1]
+	k.Measured = int64(figures.Quantile(numbers(sorted), 0.5))
 	if k.Measured <= 0 {
-		k.Failed = fmt.Sprintf("the measured times differ by more than what is measured: %d ns to %d ns", took[0], took[n-1])
-		return
+		return fmt.Errorf("the measured times differ by more than what is measured: %d ns to %d ns", least, most)
 	}
-	k.Spread = float64(took[n-1]-took[0]) / float64(k.Measured)
+	k.Spread = float64(most-least) / float64(k.Measured)
+	return nil
+}
+
+func numbers(of []int64) (out []float64) {
+	for _, n := range of {
+		out = append(out, float64(n))
+	}
+	return out
+}
+
+// model sets what was modelled beside it.
+func (k *Case) model(c *Config, of []*scenario.Result) {
+	k.Modelled = int64(figures.Quantile(numbers(c.times(of)), 0.5))
+	k.Bandwidth = int64(of[len(of)-1].BytesOverBandwidth())
+	if len(of) > 1 {
+		k.Bandwidth = (k.Bandwidth - int64(of[0].BytesOverBandwidth())) / (c.Slope.To - c.Slope.From)
+	}
 	k.Error = float64(k.Modelled)/float64(k.Measured) - 1
 	k.BandwidthError = float64(k.Bandwidth)/float64(k.Measured) - 1
-	last, as := measured[len(measured)-1], modelled[len(modelled)-1]
-	k.MeasuredReasons, k.ModelledReasons = last.Reasons(), as.Reasons()
-	k.Parts = compare.Parting("measured", last, "modelled", as)
+	k.ModelledReasons, k.ModelledSteps = of[0].Reasons(), of[0].Steps()
+	k.Parts = compare.Parting("measured", k.MeasuredSteps, "modelled", k.ModelledSteps)
+}
+
+// hold keeps a device open between runs of several, which then find the library, its contexts and its links
+// there: on GPUs that takes seconds. A run of one device goes alone, since a driver may treat several otherwise.
+func (c *Config) hold(ctx context.Context, s *scenario.Scenario) (err error) {
+	switch several := len(s.Devices) > 1; {
+	case c.Driver != "opencl" || several == (len(c.held) > 0):
+		return nil
+	case !several:
+		return c.Close()
+	}
+	c.held, err = devices.Open(ctx, c.Driver, devices.Config{Params: map[string]string{"count": "1"}})
+	return err
+}
+
+// Close closes what is open between runs.
+func (c *Config) Close() error {
+	var errs []error
+	for _, d := range c.held {
+		errs = append(errs, d.Close())
+	}
+	c.held = nil
+	return errors.Join(errs...)
 }
 
 // Summary is what many cases come to.
@@ -206,8 +284,8 @@ func Summarize(cases []Case) (out []Summary) {
 			}
 		}
 		if s.Cases = len(errs); s.Cases > 0 {
-			s.Median, s.P90, s.Worst = quantile(errs, 0.5), quantile(errs, 0.9), quantile(errs, 1)
-			s.Spread, s.Bandwidth = quantile(spread, 0.5), quantile(plain, 0.5)
+			s.Median, s.P90, s.Worst = figures.Quantile(errs, 0.5), figures.Quantile(errs, 0.9), figures.Quantile(errs, 1)
+			s.Spread, s.Bandwidth = figures.Quantile(spread, 0.5), figures.Quantile(plain, 0.5)
 		}
 		if s.Cases+s.Failed > 0 {
 			out = append(out, s)
@@ -223,15 +301,6 @@ func Summarize(cases []Case) (out []Summary) {
 		}
 	}
 	return out
-}
-
-// quantile is the value that a share q of all does not exceed, between two neighbours in proportion.
-func quantile(all []float64, q float64) float64 {
-	slices.Sort(all)
-	at := q * float64(len(all)-1)
-	i := int(at)
-	next := all[min(i+1, len(all)-1)]
-	return all[i] + (at-float64(i))*(next-all[i])
 }
 
 // Variant is the parameter whose values are alternatives: cases that differ in nothing else are

@@ -103,22 +103,44 @@ func (r *Result) Reasons() *Reasons {
 	return nil
 }
 
-// BytesOverBandwidth is what the commands would take, each time, if nothing but the bytes counted on
+// BytesOverBandwidth is what the commands would take, the last time, if nothing but the bytes counted on
 // the busiest of a machine's links and memories: in nanoseconds.
-func (r *Result) BytesOverBandwidth() uint64 { return r.Model.least / uint64(max(r.s.Times, 1)) }
+func (r *Result) BytesOverBandwidth() uint64 { return r.Model.least }
 
-// EndedAfter is when command i, from 0, had ended the last time that it ran, in nanoseconds since the
-// first of them was enqueued, and which of the commands that is.
-func (r *Result) EndedAfter(i int) (at int64, text string) {
-	i += len(r.records) - r.s.perTime()
-	if rec := r.records[i]; rec != nil {
-		at = r.rec.ended(rec.Point).Ended - r.began
-	}
-	return at, fmt.Sprintf("#%d %s", i+1, r.Commands[i].Text)
+// Step is a command, or an eviction or a copy that one needed, as it ran. Times are nanoseconds since the first command
+// was enqueued; 0 is not known.
+type Step struct {
+	What    string `json:"what"`
+	Copy    bool   `json:"copy,omitempty"` // a copy or an eviction, for the next command
+	Started int64  `json:"started_ns"`
+	Ended   int64  `json:"ended_ns"`
 }
 
-// PerTime is how many commands run each time.
-func (r *Result) PerTime() int { return r.s.perTime() }
+// Steps are what ran the last time, in the order of the commands. Nil where no trace was taken.
+func (r *Result) Steps() (out []Step) {
+	add := func(what string, p mem.Point, isCopy bool) {
+		s := Step{What: what, Copy: isCopy}
+		if e := r.rec.ended(p); e.Ended > 0 {
+			s.Started, s.Ended = max(e.Started-r.began, 0), e.Ended-r.began
+		}
+		out = append(out, s)
+	}
+	for i := max(len(r.records)-r.s.perTime(), 0); i < len(r.records); i++ {
+		for _, n := range r.Commands[i].Evictions {
+			add(evictionText(&r.Evictions[n])+", "+evictionWay(&r.Evictions[n]), mem.Point{}, true)
+		}
+		for _, n := range r.Commands[i].Copies {
+			cp := &r.Copies[n]
+			add(copyText(cp)+", "+cp.From+" → "+cp.To+", "+wayText(cp), cp.step.Point, true)
+		}
+		var p mem.Point
+		if rec := r.records[i]; rec != nil {
+			p = rec.Point
+		}
+		add(fmt.Sprintf("#%d %s", i+1, r.Commands[i].Text), p, false)
+	}
+	return out
+}
 
 // LargestBuffer is the size of the largest buffer.
 func (s *Scenario) LargestBuffer() (size uint64) {

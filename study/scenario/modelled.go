@@ -36,7 +36,7 @@ type modelResult struct {
 
 	engines []string
 	whole   uint64 // the world's time, over which use is counted
-	least   uint64 // bytes over bandwidth, on the busiest channel
+	least   uint64 // bytes over bandwidth, on the busiest channel, of the last time
 }
 
 // Reasons are the critical path's time by reason.
@@ -163,11 +163,23 @@ func (r *runner) stop(res *Result) {
 	for i, c := range m.Channels() {
 		if u := n.Usage(network.Channel(i)); u.Bytes > 0 {
 			if c.Bandwidth > 0 {
-				out.least = max(out.least, uint64(float64(u.Bytes)/float64(c.Bandwidth)*1e9))
+				out.least = max(out.least, uint64(float64(u.Bytes-r.carried[i])/float64(c.Bandwidth)*1e9))
 			}
 			out.Links = append(out.Links, linkUse{r.renamed(c.Name), u.Bytes, u.Busy, u.Full, share(u.Busy)})
 		}
 	}
+}
+
+// channelBytes are what each of a machine's channels has carried.
+func (r *runner) channelBytes() (out []uint64) {
+	if r.model == nil {
+		return nil
+	}
+	n := r.model.world.Network()
+	for i := range r.model.machine.Channels() {
+		out = append(out, n.Usage(network.Channel(i)).Bytes)
+	}
+	return out
 }
 
 // renamed is the name of a link, with the scenario's names of devices.

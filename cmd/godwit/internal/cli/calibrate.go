@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"godwit/devices"
+	"godwit/internal/input"
 	"godwit/internal/outfile"
 	rt "godwit/runtime"
 	"godwit/study/calibrate"
@@ -23,6 +24,8 @@ import (
 // calibrateFlags are the flags of godwit calibrate.
 type calibrateFlags struct {
 	out, driver string
+	readings    string            // a file to write them to
+	from        string            // a file of them
 	params      map[string]string // --set's
 	chosen      map[string]string // devices, by flags of their own; never nil
 	count       int
@@ -44,6 +47,9 @@ five is left out of the fit: how far the machine is off there is the early warni
 says how each figure is known, and how far it spread. It takes at most 90 s, and is worth
 something on a computer that does nothing else.
 
+--readings FILE keeps all that was measured, each time of each shape, and --from FILE makes a
+machine of it: elsewhere, or by a later version.
+
 Without -o the file is printed to standard output, and the shapes to standard error.
 
 Exit code: 0 all shapes were measured, 1 some failed (the file says which, and leaves their
@@ -52,7 +58,9 @@ was interrupted: then nothing is written.`,
 		Example: `  godwit calibrate -o here.yaml
   godwit run --example overlap --machine ./here.yaml
   godwit calibrate --platform NVIDIA --count 2 -o two.yaml
-  godwit calibrate --driver cpu --count 2 --quick`,
+  godwit calibrate --driver cpu --count 2 --quick
+  godwit calibrate --readings monday.json -o here.yaml
+  godwit calibrate --from monday.json -o again.yaml`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return runCalibrate(cmd, &f)
@@ -60,6 +68,8 @@ was interrupted: then nothing is written.`,
 	}
 	fl := cmd.Flags()
 	fl.StringVarP(&f.out, "out", "o", "", "write the machine to `FILE`")
+	fl.StringVar(&f.readings, "readings", "", "write all that was measured to `FILE`, as JSON, for --from")
+	fl.StringVar(&f.from, "from", "", "measure nothing: make the machine of the readings of `FILE`")
 	fl.StringVar(&f.driver, "driver", "opencl", "the driver that opens the devices")
 	fl.StringToStringVar(&f.params, "set", nil, "parameters of the driver, such as bus=on")
 	for _, key := range []string{"platform", "device", "type"} {
@@ -147,23 +157,18 @@ func runCalibrate(cmd *cobra.Command, f *calibrateFlags) (err error) {
 		}
 		defer func() { err = errors.Join(err, out.Abort()) }()
 	}
-	devs, err := f.open(ctx)
-	if err != nil {
-		return err
-	}
-	o := calibrate.Options{Name: name, Quick: f.quick, Time: 62 * time.Second, Runtime: rt.Options{Devices: devs, OwnDevices: true}}
+	o := calibrate.Options{Name: name, Quick: f.quick, Time: 62 * time.Second}
 	if f.quick {
 		o.Time = 12 * time.Second
-	}
-	o.Head = []string{fmt.Sprintf("On %s: %s/%s, %d cores, godwit %s.", start.Format("2006-01-02 15:04"), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), version())}
-	for _, d := range devs {
-		info := d.Info()
-		o.Head = append(o.Head, strings.Join(strings.Fields(fmt.Sprintf("%s: %s %s %s", f.driver, info.Platform, info.Name, info.Version)), " "))
 	}
 	o.Progress = func(what string, done, of int) { // off a terminal, too: it says where it hangs
 		_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "godwit: %3.0f s, %d of %d: %s\n", time.Since(start).Seconds(), done+1, of, what)
 	}
-	r, err := calibrate.Run(ctx, o)
+	readings, err := f.measure(ctx, o)
+	if err != nil {
+		return err
+	}
+	r, err := calibrate.Fit(ctx, readings, o)
 	if err != nil {
 		return failed{err}
 	}
@@ -189,6 +194,35 @@ func runCalibrate(cmd *cobra.Command, f *calibrateFlags) (err error) {
 		err = failed{fmt.Errorf("%d shapes failed; the first: %s", len(r.Missing), r.Missing[0])}
 	}
 	return err
+}
+
+// measure measures, or reads what was measured, and keeps it where that was asked.
+func (f *calibrateFlags) measure(ctx context.Context, o calibrate.Options) (*calibrate.Readings, error) {
+	if f.from != "" {
+		data, err := input.ReadAny(ctx, f.from, mostMeasured)
+		if err != nil {
+			return nil, err
+		}
+		return calibrate.ParseReadings(f.from, data)
+	}
+	devs, err := f.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	o.Runtime = rt.Options{Devices: devs, OwnDevices: true}
+	o.Head = []string{fmt.Sprintf("On %s: %s/%s, %d cores, godwit %s.", time.Now().Format("2006-01-02 15:04"), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), version())}
+	for _, d := range devs {
+		info := d.Info()
+		o.Head = append(o.Head, strings.Join(strings.Fields(fmt.Sprintf("%s: %s %s %s", f.driver, info.Platform, info.Name, info.Version)), " "))
+	}
+	r, err := calibrate.Measure(ctx, o)
+	if err != nil {
+		return nil, failed{err}
+	}
+	if f.readings != "" {
+		err = outfile.Fill(ctx, f.readings, func(w io.Writer) error { return writeJSON(w, r) })
+	}
+	return r, err
 }
 
 func printCalibration(w io.Writer, r *calibrate.Result) {

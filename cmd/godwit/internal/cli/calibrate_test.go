@@ -2,6 +2,7 @@ package cli
 
 import (
 	"io/fs"
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -17,6 +18,19 @@ func TestCalibrateSaysWhichDevicesAreNotThere(t *testing.T) {
 		require.ErrorContains(t, err, "nowhere", "%v", args)
 		require.Equal(t, 1, exitCode(new(interrupts), err))
 	}
+}
+
+// Readings make a machine without the devices.
+func TestCalibrateFromReadings(t *testing.T) {
+	kept := filepath.Join(t.TempDir(), "kept.json")
+	require.NoError(t, os.WriteFile(kept, []byte(`{"head": ["Of old."], "groups": [{"name": "gpu", "info": {"type": "gpu"}, "devices": [0]}], "told": {"steps": [1], "enqueue_ns": 1000}, "shapes": [
+		{"shape": "wait for what has ended", "slopes_ns": [250, 100, 300]}, {"shape": "create and release a buffer", "slopes_ns": [900]}, {"shape": "of another version", "slopes_ns": [1]}]}`), 0o600))
+	out, _, err := godwit(t, "calibrate", "--from", kept)
+	require.NoError(t, err)
+	require.Contains(t, out, "# Of old.")
+	require.Contains(t, out, "poll: 0.25 us # read off, +- ")
+	_, _, err = godwit(t, "calibrate", "--from", judged)
+	require.ErrorContains(t, err, "want readings of godwit calibrate")
 }
 
 // A file that cannot be written is an error before anything is measured.

@@ -4,11 +4,13 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -25,6 +27,7 @@ type predictFlags struct {
 	scenarioFlags // --set may be several, as of sweep
 	timesFlags
 	list, slope    string
+	measured       string // a file of earlier predictions
 	json, markdown bool
 }
 
@@ -47,7 +50,11 @@ files are relative to it, and # begins a comment. Several cases are added up by 
 scenarios name. Cases that differ only in a parameter named variant are pairs, of which the faster one
 is to be named.
 
-Interrupted, it shows the cases that it has.
+With --measured FILE nothing is measured: what an earlier predict --json found here, or elsewhere, is held
+against this machine. So machines are compared by one measurement.
+
+What is read is not verified: that is for run. A line for each case comes on standard error when it is done;
+interrupted, the cases that it has are shown.
 
 Exit code: 0 all ran, 1 some could not be finished, 2 bad usage or a faulty scenario, 128 and the
 signal's number where it was interrupted.`,
@@ -66,7 +73,7 @@ signal's number where it was interrupted.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return runPredict(cmd.Context(), cmd.OutOrStdout(), args, &f)
+			return runPredict(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), args, &f)
 		},
 	}
 	f.scenarioFlags.register(cmd)
@@ -78,6 +85,7 @@ signal's number where it was interrupted.`,
 	flags.Lookup("repeat").DefValue, f.repeat = "5", 5
 	flags.StringVar(&f.list, "list", "", "take the cases of `FILE`, a scenario and values of its parameters a line")
 	flags.StringVar(&f.slope, "slope", "", "`NAME=FROM,TO`: times are those of one more of this parameter")
+	flags.StringVar(&f.measured, "measured", "", "measure nothing: take what an earlier predict --json has measured of `FILE`")
 	flags.BoolVar(&f.json, "json", false, "print one JSON object")
 	flags.BoolVar(&f.markdown, "markdown", false, "print a page of Markdown")
 	return cmd
@@ -91,6 +99,8 @@ type predictOutput struct {
 	Repeat  int               `json:"repeat"`
 	Slope   string            `json:"slope,omitempty"`
 	Cases   []predict.Case    `json:"cases"`
+	Stopped string            `json:"stopped,omitempty"` // why there are fewer cases than were listed
+	Listed  int               `json:"listed"`
 	Summary []predict.Summary `json:"summary"`
 	Pairs   predict.Pairs     `json:"pairs"`
 }
@@ -138,8 +148,10 @@ func (f *predictFlags) listed(ctx context.Context, files []string) (out []*sweep
 	return out, lines.Err()
 }
 
-func runPredict(ctx context.Context, w io.Writer, files []string, f *predictFlags) (err error) {
+func runPredict(ctx context.Context, w, told io.Writer, files []string, f *predictFlags) (err error) {
+	start := time.Now()
 	c := predict.Config{Driver: f.driver, Warm: f.warm, Repeat: f.repeat}
+	defer func() { err = errors.Join(err, c.Close()) }()
 	if f.warm < 0 || f.repeat < 1 {
 		return fmt.Errorf("--warm %d --repeat %d: want at least 0 and 1", f.warm, f.repeat)
 	}
@@ -172,8 +184,10 @@ func runPredict(ctx context.Context, w io.Writer, files []string, f *predictFlag
 	if len(all) == 0 {
 		return fmt.Errorf("%s: it lists no case; want a scenario a line", f.list)
 	}
-	out := predictOutput{Machine: f.machine, Driver: f.driver, Warm: f.warm, Repeat: f.repeat, Slope: f.slope, Cases: []predict.Case{}}
-	bar := newProgress(len(all), "cases")
+	out := predictOutput{Machine: f.machine, Driver: f.driver, Warm: f.warm, Repeat: f.repeat, Slope: f.slope, Listed: len(all), Cases: []predict.Case{}}
+	if err := f.earlier(ctx, &c, &out); err != nil {
+		return err
+	}
 	var stopped error // what there is by then is shown
 	for i, t := range all {
 		k, err := c.Run(ctx, t.of, t.at)
@@ -182,11 +196,13 @@ func runPredict(ctx context.Context, w io.Writer, files []string, f *predictFlag
 			break
 		}
 		out.Cases = append(out.Cases, k)
-		_ = bar.Set(min(i+1, len(all)-1))
+		_, _ = fmt.Fprintf(told, "godwit: %3.0f s, %d of %d: %s\n", time.Since(start).Seconds(), i+1, len(all), oneCase(&k))
 	}
-	_ = bar.Finish()
 	if stopped != nil && (ctx.Err() == nil || len(out.Cases) == 0) {
 		return stopped
+	}
+	if stopped != nil {
+		out.Stopped = stopped.Error()
 	}
 	out.Summary, out.Pairs = predict.Summarize(out.Cases), predict.CountPairs(out.Cases)
 	switch {
@@ -204,6 +220,39 @@ func runPredict(ctx context.Context, w io.Writer, files []string, f *predictFlag
 		err = failed{fmt.Errorf("predict: %s of %d could not be measured and modelled", plural(n, "case"), len(all))}
 	}
 	return err
+}
+
+// earlier takes what was measured before, and how, from a file.
+func (f *predictFlags) earlier(ctx context.Context, c *predict.Config, out *predictOutput) error {
+	if f.measured == "" {
+		return nil
+	}
+	data, err := input.ReadAny(ctx, f.measured, mostMeasured)
+	if err != nil {
+		return err
+	}
+	var was predictOutput
+	if err := json.Unmarshal(data, &was); err != nil {
+		return fmt.Errorf("--measured %s: want what predict --json printed: %w", f.measured, err)
+	}
+	if was.Slope != f.slope {
+		return fmt.Errorf("--measured %s: its times are of --slope %q, these are to be of %q", f.measured, was.Slope, f.slope)
+	}
+	c.Earlier, c.Warm = append([]predict.Case{}, was.Cases...), was.Warm
+	out.Driver, out.Warm, out.Repeat = was.Driver, was.Warm, was.Repeat
+	return nil
+}
+
+// mostMeasured is the most that a file of earlier predictions may have, in bytes.
+const mostMeasured = 256 << 20
+
+// oneCase is a case in a line.
+func oneCase(k *predict.Case) string {
+	what := strings.TrimSpace(k.Scenario + " " + k.Settings)
+	if k.Failed != "" {
+		return what + ": " + k.Failed
+	}
+	return fmt.Sprintf("%s: measured %s (spread %s), modelled %s, %s", what, figures.Text("span", k.Measured), share(k.Spread), figures.Text("span", k.Modelled), percent(k.Error))
 }
 
 func percent(ratio float64) string { return fmt.Sprintf("%+.1f %%", 100*ratio) }
@@ -236,6 +285,9 @@ var summaryColumns = []special[predict.Summary]{
 const explained = 10
 
 func (o *predictOutput) print(w io.Writer) {
+	if o.Stopped != "" {
+		fmt.Fprintf(w, "%d of %d cases: %s\n", len(o.Cases), o.Listed, o.Stopped)
+	}
 	show(w, 3, 0, o.Cases, caseColumns...)
 	for _, k := range predict.Worst(o.Cases, explained) {
 		fmt.Fprintf(w, "%s %s: %s; %s\n", k.Scenario, k.Settings, percent(k.Error), k.Why())
@@ -266,6 +318,9 @@ func (o *predictOutput) markdown(w io.Writer) {
 	if o.Slope != "" {
 		name, _, _ := strings.Cut(o.Slope, "=")
 		per = "those of one more of " + name + ", as the slope of " + o.Slope
+	}
+	if o.Stopped != "" {
+		per += fmt.Sprintf(". It stopped after %d of %d cases (%s): these", len(o.Cases), o.Listed, o.Stopped)
 	}
 	fmt.Fprintf(w, `# Modelled time against measured time
 

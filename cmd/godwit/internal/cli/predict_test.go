@@ -50,6 +50,12 @@ func TestJudgedCasesAreWhatTheyPromise(t *testing.T) {
 	}
 }
 
+func jsonOf(t *testing.T, v any) []byte {
+	out, err := json.Marshal(v)
+	require.NoError(t, err)
+	return out
+}
+
 func TestPredictHoldsCasesAgainstAMachine(t *testing.T) {
 	relay := filepath.Join(filepath.Dir(judged), "relay.yaml")
 	args := []string{"predict", relay, "--set", "bytes=4KiB,8KiB", "--machine", "h200x2-nvlink", "--slope", "rounds=2,6", "--repeat", "3"}
@@ -67,6 +73,19 @@ func TestPredictHoldsCasesAgainstAMachine(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, out, "# Modelled time against measured time")
 	require.Contains(t, out, "| one small transfer | relay | bytes=4KiB |")
+	file := filepath.Join(t.TempDir(), "measured.json")
+	require.NoError(t, os.WriteFile(file, jsonOf(t, got), 0o600))
+	out, told, err := godwit(t, "predict", relay, "--set", "bytes=8KiB,16KiB", "--machine", "h200x2-pcie", "--slope", "rounds=2,6", "--measured", file, "--json")
+	require.ErrorContains(t, err, "1 case of 2 could not be measured")
+	require.Contains(t, told, "relay bytes=16KiB: it was not measured")
+	var again predictOutput
+	require.NoError(t, json.Unmarshal([]byte(out), &again))
+	require.Equal(t, got.Cases[1].Each, again.Cases[0].Each)
+	require.Equal(t, got.Cases[1].Measured, again.Cases[0].Measured)
+	require.Equal(t, got.Cases[1].MeasuredSteps, again.Cases[0].MeasuredSteps)
+	require.NotEqual(t, got.Cases[1].Modelled, again.Cases[0].Modelled, "it is another machine")
+	_, _, err = godwit(t, "predict", relay, "--machine", "laptop", "--measured", file)
+	require.ErrorContains(t, err, `its times are of --slope "rounds=2,6"`)
 	_, _, err = godwit(t, "predict", relay)
 	require.ErrorContains(t, err, "want --machine")
 	_, _, err = godwit(t, "predict", relay, "--machine", "laptop", "--slope", "rounds=4")

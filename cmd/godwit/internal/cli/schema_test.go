@@ -210,7 +210,7 @@ var units = []struct {
 	keys *regexp.Regexp
 }{
 	{"bytes, of allocations blocks", regexp.MustCompile(`^scenario\.figure\.`)},
-	{"count", regexp.MustCompile(`^alloc\.replay\.BenchRow\.live$|deviceResult\.memory$|DeviceUse\.memory$|\.(warm|repeat|cases|differ|right)$|Summary\.failed$`)},
+	{"count", regexp.MustCompile(`^alloc\.replay\.BenchRow\.live$|deviceResult\.memory$|DeviceUse\.memory$|\.(warm|repeat|cases|listed|differ|right)$|Summary\.failed$`)},
 	{"none", regexp.MustCompile(`\.(seed|score|score_before_shrinking)$`)},
 	{"ratio", regexp.MustCompile(`\.(at_peak|max|mean|best_ratio|ratio|speed|overhead|overhead_max|price|robson|hit_rate|busy_share|spread|\w+_spread|\w+_error)$|Case\.error$`)},
 	{"percent", regexp.MustCompile(`_percent$`)},
