@@ -74,7 +74,7 @@ func (w *World) giveTask(t *task) {
 func (w *World) accept(on int, c engine.Ready) {
 	t := w.takeTask()
 	t.c, t.cmd, t.on, t.by = c, c.Command(), on, c.By()
-	t.ready, t.handed, t.started, t.early = w.now, w.now, w.now, w.early()
+	t.ready, t.handed, t.started, t.early, t.work.Engine = w.now, w.now, w.now, w.early(), -1
 	w.push(w.now, taskReady, t)
 }
 
@@ -184,7 +184,7 @@ func (w *World) begin(t *task) {
 
 // submitted has a command that its device has do what it does first.
 func (w *World) submitted(t *task) {
-	t.handed, t.work = w.now, Work{}
+	t.handed, t.work = w.now, Work{Engine: -1}
 	if t.ring != nil {
 		t.ring.submittedBy(t)
 		return

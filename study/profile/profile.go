@@ -138,7 +138,7 @@ func (r *Recorder) Path(begin, end int64) (path []Part) {
 			if s.Ended < t {
 				path = append(path, Part{From: s.Ended, To: t, After: Woken})
 			}
-			r.back(&path, s, s.Ended, &t)
+			t = r.back(&path, s, begin)
 		}
 	}
 	onHost(end)
@@ -146,13 +146,14 @@ func (r *Recorder) Path(begin, end int64) (path []Part) {
 	return path
 }
 
-// back adds what led to a span's being at time t, until the host has to do with it:
-// then t is that time.
-func (r *Recorder) back(path *[]Part, s *Span, at int64, t *int64) {
-	for {
+// back adds what led to a span's end, until the host has to do with it or the path has come to its begin, and
+// returns that time.
+func (r *Recorder) back(path *[]Part, s *Span, begin int64) int64 {
+	at := s.Ended
+	for at > begin {
 		part := Part{From: s.Started, To: at, Span: s}
 		add := func(why Why) {
-			if part.To > part.From {
+			if part.From = max(part.From, begin); part.To > part.From {
 				part.After = why
 				*path = append(*path, part)
 			}
@@ -167,15 +168,14 @@ func (r *Recorder) back(path *[]Part, s *Span, at int64, t *int64) {
 			part = Part{From: min(s.Ready, at), To: part.From}
 		}
 		c := r.Of(s.Cause)
-		if c != nil && c.Ended == s.Ready && (c.Started < s.Ready || c.Index < s.Index) { // or it took no time
-			add(Waited)
-			s, at = c, s.Ready
-			continue
+		if c == nil || c.Ended != s.Ready || c.Started == s.Ready && c.Index >= s.Index { // or it took no time
+			add(Enqueued)
+			return part.From
 		}
-		add(Enqueued)
-		*t = part.From
-		return
+		add(Waited)
+		s, at = c, s.Ready
 	}
+	return at
 }
 
 // busyTime is how much of the time something was in use.

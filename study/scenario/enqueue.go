@@ -77,7 +77,11 @@ func (r *runner) createBuffer(i int) error {
 	var init []byte
 	var err error
 	if b.Data != nil && r.ctx.CheckSize(b.Size, b.Flags) == nil { // else it is refused, and its content not made first
-		if init, err = r.content(b.Data, b.Size); err != nil {
+		content := r.content
+		if b.Flags&runtime.UseHostPtr != 0 {
+			content = r.lend
+		}
+		if init, err = content(b.Data, b.Size); err != nil {
 			return r.s.blame(b.Line, "buffer "+b.Name, err)
 		}
 		if !r.stamps() {

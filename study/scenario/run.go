@@ -76,6 +76,7 @@ type runner struct {
 	fired     []firing        // by command; what its callbacks said
 	calls     calls           // callbacks to come
 	given     [][]byte        // memory that buffers use in place
+	lent      []byte          // over devices that keep no bytes: addresses for more of it
 	x         *explainer      // of what has run
 	model     *modelled       // nil where the times are this computer's
 	carried   []uint64        // by channel of the machine: bytes before the last time

@@ -9,6 +9,7 @@ import (
 	"godwit/internal/storage"
 	"godwit/mem"
 	"godwit/migration"
+	"godwit/runtime"
 )
 
 // Runs over devices that keep no bytes, but who wrote them (virtual.Options.Stamps). The
@@ -179,6 +180,29 @@ func (r *runner) content(d *content, size uint64) ([]byte, error) {
 		return nil, err
 	}
 	return d.Bytes(size, r.at), nil
+}
+
+// lend is memory of the program's that a buffer uses in place: over devices that keep no bytes, addresses of its own, since
+// by these it is told who wrote what.
+func (r *runner) lend(d *content, size uint64) ([]byte, error) {
+	if !r.stamps() || size <= mostCount {
+		return r.content(d, size)
+	}
+	if r.lent == nil {
+		total := uint64(0)
+		for i := range r.s.Buffers {
+			if b := &r.s.Buffers[i]; b.Flags&runtime.UseHostPtr != 0 {
+				total += b.Size
+			}
+		}
+		var err error
+		if r.lent, err = r.blank.Bytes(total); err != nil {
+			return nil, err
+		}
+	}
+	out := r.lent[:size:size]
+	r.lent = r.lent[size:]
+	return out, nil
 }
 
 func (r *runner) room(size uint64) ([]byte, error) {

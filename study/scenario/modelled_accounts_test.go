@@ -1,0 +1,88 @@
+package scenario
+
+import (
+	"strings"
+	"testing"
+
+	"godwit/study/machine"
+)
+
+// modelledRun runs a scenario on a machine, both given as text.
+func modelledRun(t *testing.T, scenario, on string, opt Options, run RunOptions) *Result {
+	t.Helper()
+	s, err := Parse(t.Context(), "s.yaml", []byte(scenario), opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if run.Machine, err = machine.Parse("m.yaml", []byte(on), machine.Options{Devices: len(s.Devices)}); err != nil {
+		t.Fatal(err)
+	}
+	res, err := Run(t.Context(), s, run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res
+}
+
+const pairMachine = `
+host: {enqueue: 1 us, call: 3 us}
+devices:
+- {name: g, count: 2, launch: 2 us, classes: {launch: {by: dispatcher}}, handover: {library-dispatcher: {delay: 40 us}}}
+links: [{between: [host, g], latency: 1 us, bandwidth: 10 GB/s}]
+`
+
+func TestMarkersAndHostCallsHoldNoEngine(t *testing.T) {
+	res := modelledRun(t, `
+devices: [{name: left, driver: cpu}, {name: right, driver: cpu}]
+buffers: [{name: a, size: 64}]
+commands:
+- {map: a, as: m, flags: write-invalidate, queue: right}
+- {host-write: m, fill: 1}
+- {unmap: m}
+- {marker: right}
+- {read: a, queue: right}
+`, pairMachine, Options{}, RunOptions{})
+	for _, e := range res.Model.Engines {
+		if !strings.HasPrefix(e.Name, "right") && e.Spans > 0 {
+			t.Errorf("%s has carried out %d commands, and was busy for %d ns: all are right's, or the host's", e.Name, e.Spans, e.Busy)
+		}
+	}
+}
+
+func TestPathOfALaterTimeBeginsWithIt(t *testing.T) {
+	res := modelledRun(t, `
+devices: [{name: left, driver: cpu}]
+buffers: [{name: a, size: 64, fill: 0}]
+commands:
+- {launch: fill_i32, global: 1, args: [a, {int: 5}, 16], queue: left} # handed over from the read of the time before
+- {read: a, queue: left}
+`, pairMachine, Options{Times: 4, Warm: 1}, RunOptions{})
+	m, sum := res.Model, uint64(0)
+	for i, p := range m.Path {
+		sum += p.To - p.From
+		if i > 0 && p.From != m.Path[i-1].To {
+			t.Errorf("part %d begins at %d ns, the one before it ends at %d", i, p.From, m.Path[i-1].To)
+		}
+	}
+	if sum != m.Makespan || sum != res.Took().Each[2] {
+		t.Errorf("the critical path has %d ns, the last time took %d, and the makespan is %d", sum, res.Took().Each[2], m.Makespan)
+	}
+}
+
+func TestLentMemoryByStampsIsEachBuffersOwn(t *testing.T) {
+	res := modelledRun(t, `
+devices: [{name: left, driver: cpu}]
+buffers:
+- {name: a, size: 1 KiB, fill: 1, flags: use-host-ptr}
+- {name: b, size: 4 KiB, fill: 2, flags: use-host-ptr}
+- {name: c, size: 1 KiB, fill: 3, flags: use-host-ptr}
+commands:
+- {read: b, queue: left}
+- {read: a, queue: left}
+- {fill: b, pattern: 4, queue: host}
+- {read: c, queue: left}
+`, pairMachine, Options{}, RunOptions{Stamps: true})
+	if !res.Verified {
+		t.Errorf("not verified: %v", res.Mismatches)
+	}
+}
