@@ -106,6 +106,6 @@ func BenchmarkSharedCore(b *testing.B) {
 	}
 	n := h.w.Network().Work()
 	b.ReportMetric(float64(took.Nanoseconds())/devices/rounds, "ns/command")
-	b.ReportMetric(float64(n.Flows)/float64(n.Solves), "flows/solve")
+	b.ReportMetric(float64(n.Classes)/float64(n.Solves), "classes/solve")
 	b.ReportMetric(float64(n.Channels)/float64(n.Solves), "channels/solve")
 }

@@ -14,15 +14,19 @@
 //   - Rates are the max-min fair ones: none can grow without making one that is not
 //     larger smaller. They come from progressive filling (fill.go; Bertsekas and
 //     Gallager, Data Networks, 1992, 6.5.2). They are worked out once an instant,
-//     when all that begins and ends then is known, and only for the channels that
-//     chains of flows connect with what changed.
+//     when all that begins and ends then is known, and only for those whose rate
+//     that changes, and what holds them.
+//   - A class (class.go) is flows that are alike: that share the same channels with
+//     others, and are held alike by what they share with nobody. They have one rate.
 //
 // Exactness. Time is in whole nanoseconds. Rates are whole multiples of 2^-16 bytes
 // a second, and what is left of a flow is a whole number of units of 2^-16 billionths of
 // a byte, the product of the two. So between two changes nothing is rounded, the same
 // calls give the same times on every machine, and what has come through a channel is
-// what its flows have moved, to the unit. A flow ends at the first nanosecond at which
-// it lacks less than it gets in 1/1024 of one. That is more than the rates' rounding
+// what its flows have moved, to the unit. Rates are rounded so that there is one
+// solution: a channel's level is the least at which its flows take all that it carries,
+// where those held elsewhere at less take that. A flow ends at the first nanosecond at
+// which it lacks less than it gets in 1/1024 of one. That is more than the rates' rounding
 // takes from it or gives it in 60 ms at 1 GB/s, or in 3 s at 50: so up to there a time
 // that is a whole number comes out as that number. The nanosecond in which a flow ends
 // is its own: who shared with it goes faster from the next.
@@ -31,6 +35,7 @@
 package network
 
 import (
+	"cmp"
 	"fmt"
 	"math/bits"
 	"slices"
@@ -86,8 +91,8 @@ type usage struct {
 type work struct {
 	Solves   uint64 // instants at which rates were worked out
 	Channels uint64 // looked at, in all of these
-	Flows    uint64 // whose rate was worked out
-	Changed  uint64 // of Flows, those with a new rate
+	Classes  uint64 // whose rate was worked out
+	Changed  uint64 // of Classes, those with a new rate
 }
 
 // Network is a set of channels and the flows that are under way.
@@ -97,60 +102,69 @@ type Network struct {
 	flows    []flow
 	free     []flowID
 	started  uint64            // flows, for the order among equal times
-	queue    heap.Heap[flowID] // by when something happens to a flow
-	dirty    []Channel
+	waiting  heap.Heap[flowID] // that do not flow yet, by when they do, or end without
+	classes  []class
+	spare    []classID
+	index    map[uint64]classID // by what is alike (hash): the first of a list
+	lanes    heap.Heap[classID] // all, by when the first of its flows ends
 	ended    []ended
 	fill     filling
+	scratch  []flowID
 	work     work
 }
 
-// channel is a channel with the flows that take it.
+// channel is a channel with the classes that take it.
 type channel struct {
 	bandwidth uint64 // units of rates
+	users     int    // flows
+	only      flowID // the one, where private
+	private   bool   // since it was free last, one flow at a time has had it: it is in no class's path
 	uses      []use
-	dirty     bool
 	since     uint64 // when busy and full were counted last
-	full      bool   // at the rates since then
+	full      bool   // at the rates since then; not of a private one
 	usage     usage
-	moved     wide // units, of flows' stretches that are over
 
-	// Of the filling under way.
-	round uint64 // the solve that has looked at it
-	left  uint64 // units of rate not yet given to a flow
-	open  uint64 // uses by flows without a rate
+	// What the filling knows of it, also between two.
+	level   uint64 // rate of the classes that it holds
+	held    uint64 // uses by flows of these
+	pending uint64 // uses by these and by open classes
+	taken   uint64 // units of rate, of all other uses
+	touched bool   // some of this has changed
+	slot    int    // in the filling's heap, from 1; 0 is not there
+	round   uint64 // the solve that has looked at it
 }
 
-// use is one place of a flow's path.
+// use is one place of a class's path.
 type use struct {
-	flow flowID
-	hop  int32
+	class classID
+	hop   int32
 }
 
 // flow is a transfer under way.
 type flow struct {
-	Flow         // Path is its own
-	at    uint64 // when it begins to flow, or ends: its key in the queue
+	Flow  // Path is its own, sorted
 	order uint64
-	slot  int   // in the queue
-	seats []int // by hop: its index in the channel's uses
-
-	flowing bool   // its latency is over
-	left    wide   // units, at since
-	since   uint64 // when rate began
-	rate    uint64 // units
-
-	round uint64 // the solve that has looked at it
-	fixed bool   // by the filling under way
-	next  uint64 // the rate that this has given it
+	at    uint64 // of one that waits: when it begins to flow, or ends
+	left  wide   // units; of one in a class, see end
+	class classID
+	slot  int    // in the heap of its class
+	end   wide   // it ends when its class has been served so much
+	mark  uint64 // its class's limited when it came
 }
 
 // New returns a network of channels that carry so many bytes a second each. It
 // fails with mem.ErrInvalidValue on none and on more than MaxBandwidth.
 func New(bandwidths []uint64) (*Network, error) {
-	n := &Network{channels: make([]channel, len(bandwidths))}
-	n.queue.Before = func(a, b *flowID) bool { return n.before(*a, *b) }
-	n.queue.Moved = func(id flowID, slot int) { n.flows[id].slot = slot }
+	n := &Network{channels: make([]channel, len(bandwidths)), index: make(map[uint64]classID)}
+	n.waiting.Before = func(a, b *flowID) bool { return n.flows[*a].at < n.flows[*b].at }
+	n.lanes.Before = func(a, b *classID) bool { return n.classes[*a].at < n.classes[*b].at }
+	n.lanes.Moved = func(k classID, slot int) { n.classes[k].slot = slot }
 	n.fill.heap.Before = (*level).before
+	n.fill.heap.Moved = func(l level, slot int) {
+		if l.limits < 0 {
+			n.channels[l.channel].slot = slot + 1
+		}
+	}
 	for i, b := range bandwidths {
 		if b == 0 || b > MaxBandwidth {
 			return nil, fmt.Errorf("channel %d: bandwidth of %d bytes a second: want 1 to %d: %w", i, b, uint64(MaxBandwidth), mem.ErrInvalidValue)
@@ -158,12 +172,6 @@ func New(bandwidths []uint64) (*Network, error) {
 		n.channels[i].bandwidth = b << fraction
 	}
 	return n, nil
-}
-
-// before is the order of the queue: by time, and at equal times by starts.
-func (n *Network) before(a, b flowID) bool {
-	x, y := &n.flows[a], &n.flows[b]
-	return x.at < y.at || x.at == y.at && x.order < y.order
 }
 
 // Now is the time up to which the network has been advanced, in nanoseconds.
@@ -189,14 +197,15 @@ func (n *Network) Start(f Flow) (flowID, error) {
 	}
 	id := n.slot()
 	x := &n.flows[id]
-	path, seats := append(x.Path[:0], f.Path...), x.seats[:0]
-	*x = flow{Flow: f, order: n.started, seats: seats, at: later(n.now, f.Latency)}
+	path := append(x.Path[:0], f.Path...)
+	*x = flow{Flow: f, order: n.started, at: later(n.now, f.Latency), class: none, left: product(f.Bytes, perByte)}
 	x.Path, x.Limit = path, min(f.Limit, MaxBandwidth)<<fraction
-	x.left = product(f.Bytes, perByte)
+	slices.Sort(x.Path)
 	n.started++
-	n.queue.Push(id)
 	if f.Latency == 0 && f.Bytes > 0 {
 		n.join(id)
+	} else {
+		n.waiting.Push(id)
 	}
 	return id, nil
 }
@@ -216,10 +225,14 @@ func (n *Network) slot() flowID {
 // begins to flow, or ends. ok is false where none is under way.
 func (n *Network) Next() (at uint64, ok bool) {
 	n.solve()
-	if len(n.queue.Items) == 0 {
-		return 0, false
+	at = Never
+	if ok = len(n.lanes.Items) > 0; ok {
+		at = n.classes[n.lanes.Items[0]].at
 	}
-	return n.flows[n.queue.Items[0]].at, true
+	if len(n.waiting.Items) > 0 {
+		at, ok = min(at, n.flows[n.waiting.Items[0]].at), true
+	}
+	return at, ok
 }
 
 // Advance moves the time, which never goes back, and returns the flows that have
@@ -235,9 +248,7 @@ func (n *Network) Advance(now uint64) []ended {
 			break
 		}
 		n.now = at
-		for len(n.queue.Items) > 0 && n.flows[n.queue.Items[0]].at == at {
-			n.step(n.queue.Items[0])
-		}
+		n.step()
 		if at == now {
 			break
 		}
@@ -245,94 +256,81 @@ func (n *Network) Advance(now uint64) []ended {
 	return n.ended
 }
 
-// step lets a flow begin to flow, or end, whose time has come.
-func (n *Network) step(id flowID) {
-	x := &n.flows[id]
-	if !x.flowing && !x.left.zero() {
-		n.join(id)
-		return
-	}
-	if x.flowing {
-		n.settle(x)
+// step ends the flows whose time has come, and then has those flow whose latency is over.
+func (n *Network) step() {
+	over := n.scratch[:0]
+	for len(n.lanes.Items) > 0 && n.classes[n.lanes.Items[0]].at == n.now {
+		id := n.classes[n.lanes.Items[0]].flows.Items[0]
 		n.leave(id)
+		over = append(over, id)
 	}
-	n.queue.Remove(x.slot)
-	x.flowing = false
-	n.free = append(n.free, id)
-	n.ended = append(n.ended, ended{x.Tag, x.at})
+	begins := len(over)
+	for len(n.waiting.Items) > 0 && n.flows[n.waiting.Items[0]].at == n.now {
+		over = append(over, n.waiting.Pop())
+	}
+	for _, id := range over[begins:] {
+		if n.flows[id].Bytes > 0 {
+			n.join(id)
+		}
+	}
+	over = slices.DeleteFunc(over, func(id flowID) bool { return n.flows[id].class != none })
+	slices.SortFunc(over, func(a, b flowID) int { return cmp.Compare(n.flows[a].order, n.flows[b].order) })
+	for _, id := range over {
+		n.free = append(n.free, id)
+		n.ended = append(n.ended, ended{n.flows[id].Tag, n.now})
+	}
+	n.scratch = over
 }
 
-// join puts a flow on its channels. It has no rate yet.
+// join puts a flow on its channels. It has no rate yet. Who had one of them to itself
+// shares it now.
 func (n *Network) join(id flowID) {
-	x := &n.flows[id]
-	x.flowing, x.since, x.rate, x.at = true, n.now, 0, Never
-	n.queue.Fix(x.slot)
-	for hop, c := range x.Path {
+	path := n.flows[id].Path
+	for hop, c := range path {
 		ch := &n.channels[c]
-		n.count(ch)
-		x.seats = append(x.seats, len(ch.uses))
-		ch.uses = append(ch.uses, use{id, int32(hop)})
-		n.touch(c)
+		if n.count(ch); hop > 0 && path[hop-1] == c {
+			continue
+		}
+		if ch.users++; ch.users == 1 {
+			ch.private, ch.only, ch.full = true, id, false
+		} else if ch.private {
+			n.divide(ch)
+		}
 	}
-	if len(x.Path) == 0 {
-		n.pace(x, x.Limit)
+	n.enter(id)
+}
+
+// divide has a channel be shared, which one flow had to itself.
+func (n *Network) divide(ch *channel) {
+	alone := ch.only
+	waits := n.flows[alone].class == none // it joins now, or was taken out for another channel
+	if !waits {
+		n.quit(alone)
+	}
+	ch.private = false
+	if !waits {
+		n.enter(alone)
 	}
 }
 
-// leave takes a flow off its channels.
+// leave takes a flow off its channels, which has ended.
 func (n *Network) leave(id flowID) {
+	n.quit(id)
 	x := &n.flows[id]
 	for hop, c := range x.Path {
 		ch := &n.channels[c]
 		n.count(ch)
-		seat, last := x.seats[hop], len(ch.uses)-1
-		moved := ch.uses[last]
-		ch.uses[seat] = moved
-		n.flows[moved.flow].seats[moved.hop] = seat
-		ch.uses = ch.uses[:last]
-		n.touch(c)
+		if ch.usage.Bytes = later(ch.usage.Bytes, x.Bytes); hop == 0 || x.Path[hop-1] != c {
+			ch.users--
+		}
 	}
-}
-
-// touch notes that a channel's flows have changed.
-func (n *Network) touch(c Channel) {
-	if ch := &n.channels[c]; !ch.dirty {
-		ch.dirty = true
-		n.dirty = append(n.dirty, c)
-	}
-}
-
-// settle books what a flow has moved at its rate so far.
-func (n *Network) settle(x *flow) {
-	moved := product(x.rate, n.now-x.since)
-	if x.at == n.now || moved.more(x.left) { // in the nanosecond of its end
-		moved = x.left
-	}
-	x.left.sub(moved)
-	x.since = n.now
-	for _, c := range x.Path {
-		n.channels[c].moved.add(moved)
-	}
-}
-
-// pace gives a flow a rate from now on.
-func (n *Network) pace(x *flow, rate uint64) {
-	n.settle(x)
-	x.rate = rate
-	x.at = n.now
-	if missing := (wide{0, rate >> slack}); x.left.more(missing) {
-		left := x.left
-		left.sub(missing)
-		x.at = later(n.now, left.over(rate))
-	}
-	n.queue.Fix(x.slot)
 }
 
 // count books a channel's time up to now.
 func (n *Network) count(ch *channel) {
-	if len(ch.uses) > 0 {
+	if ch.users > 0 {
 		ch.usage.Busy += n.now - ch.since
-		if ch.full {
+		if ch.full && !ch.private {
 			ch.usage.Full += n.now - ch.since
 		}
 	}
@@ -344,14 +342,34 @@ func (n *Network) Usage(c Channel) usage {
 	n.solve()
 	ch := &n.channels[c]
 	n.count(ch)
-	for _, u := range ch.uses {
-		if x := &n.flows[u.flow]; slices.Index(x.Path, c) == int(u.hop) {
-			n.settle(x)
+	out, moved := ch.usage, wide{}
+	for i := range n.flows {
+		x := &n.flows[i]
+		if ch.users == 0 {
+			break
+		}
+		if x.class == none {
+			continue
+		}
+		for _, at := range x.Path {
+			if at == c {
+				moved.add(n.moved(x))
+			}
+		}
+		if ch.private && ch.only == flowID(i) && n.fills(x, c) {
+			out.Full += n.classes[x.class].limitedBy(n.now) - x.mark
 		}
 	}
-	out := ch.usage
-	out.Bytes = ch.moved.whole(perByte)
+	out.Bytes = later(out.Bytes, moved.whole(perByte))
 	return out
+}
+
+// moved is how much of a flow in a class has come, in units.
+func (n *Network) moved(x *flow) wide {
+	k := &n.classes[x.class]
+	w := product(x.Bytes, perByte)
+	w.sub(x.end.beyond(k.servedBy(n.now)))
+	return w
 }
 
 // later is t + d, or Never.

@@ -11,8 +11,6 @@ func product(a, b uint64) (w wide) {
 	return w
 }
 
-func (w wide) zero() bool { return w.hi|w.lo == 0 }
-
 func (w wide) more(than wide) bool { return w.hi > than.hi || w.hi == than.hi && w.lo > than.lo }
 
 func (w *wide) add(x wide) {
@@ -47,4 +45,13 @@ func (w wide) whole(d uint64) uint64 {
 	}
 	q, _ := bits.Div64(w.hi, w.lo, d)
 	return q
+}
+
+// beyond is w - x, at least 0.
+func (w wide) beyond(x wide) wide {
+	if !w.more(x) {
+		return wide{}
+	}
+	w.sub(x)
+	return w
 }

@@ -86,7 +86,7 @@ type linkUse struct {
 // solverResult is what the sharing of links has cost to work out.
 type solverResult struct {
 	Solves   uint64 `json:"solves"`
-	Flows    uint64 `json:"flows"` // looked at, in all solves
+	Classes  uint64 `json:"classes"` // of transfers that are alike, whose rate was worked out, in all solves
 	Channels uint64 `json:"channels"`
 }
 
@@ -142,7 +142,7 @@ func (r *runner) stop(res *Result) {
 	out.Commands = r.model.world.Counts().Commands
 	n := r.model.world.Network()
 	work := n.Work()
-	out.Solver = solverResult{work.Solves, work.Flows, work.Channels}
+	out.Solver = solverResult{work.Solves, work.Classes, work.Channels}
 	share := func(busy uint64) float64 {
 		if out.Makespan == 0 {
 			return 0
