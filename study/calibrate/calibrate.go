@@ -60,15 +60,6 @@ type calibration struct {
 	result   Result
 }
 
-// Run measures, and fits.
-func Run(ctx context.Context, o Options) (*Result, error) {
-	r, err := Measure(ctx, o)
-	if err != nil {
-		return nil, err
-	}
-	return Fit(ctx, r, o)
-}
-
 // Fit makes a machine of readings. The result is there also where shapes have failed, which it then says;
 // err is why there is none. Of the options it takes the name, the time and whether that counts.
 func Fit(ctx context.Context, r *Readings, o Options) (*Result, error) {

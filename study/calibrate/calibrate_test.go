@@ -198,7 +198,10 @@ func TestDevicesOfOpenCL(t *testing.T) {
 		t.Skip(err)
 	}
 	require.NoError(t, err)
-	r, err := calibrate.Run(t.Context(), calibrate.Options{Runtime: runtime.Options{Devices: devs, OwnDevices: true}, Name: "here", Quick: true, Time: time.Second})
+	opt := calibrate.Options{Runtime: runtime.Options{Devices: devs, OwnDevices: true}, Name: "here", Quick: true, Time: time.Second}
+	measured, err := calibrate.Measure(t.Context(), opt)
+	require.NoError(t, err)
+	r, err := calibrate.Fit(t.Context(), measured, opt)
 	require.NoError(t, err)
 	m, err := machine.Parse("here.yaml", []byte(r.File), machine.Options{})
 	require.NoError(t, err, r.File)
@@ -235,7 +238,7 @@ func TestInterrupted(t *testing.T) {
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	why := errors.New("enough")
-	r, err := calibrate.Run(ctx, calibrate.Options{Runtime: o, Name: "m", Once: true, Quick: true, Time: time.Minute, Progress: func(_ string, done, _ int) {
+	r, err := calibrate.Measure(ctx, calibrate.Options{Runtime: o, Name: "m", Once: true, Quick: true, Time: time.Minute, Progress: func(_ string, done, _ int) {
 		if done == 10 {
 			cancel(why)
 		}

@@ -21,6 +21,7 @@ type carry struct {
 	Enqueue uint64 `json:"enqueue_ns,omitempty" yaml:"enqueue" unit:"time"`                 // of the host thread that enqueues it
 	Hold    uint64 `json:"hold_ns,omitempty" yaml:"hold" unit:"time"`                       // of the carrier's thread
 	Submit  uint64 `json:"submit_ns,omitempty" yaml:"submit" unit:"time"`                   // until the device has it
+	Setup   uint64 `json:"setup_ns,omitempty" yaml:"setup" unit:"time"`                     // of its engine, beside bytes and work-items; 0 is the device's Launch or Copy
 }
 
 // classes are all of them, in the order of virtual.Class.

@@ -66,10 +66,11 @@ func (m *Machine) Copy(from, to int, size uint64) virtual.Work {
 	default:
 		return flowing(w)
 	}
-	if w.Setup, w.Row = d.Copy, d.Row; from == 0 || to == 0 {
+	class := virtual.ClassOf(from, to)
+	if w.Setup, w.Row = cmp.Or(d.Classes.list()[class].Setup, d.Copy), d.Row; from == 0 || to == 0 {
 		w.Pageable = m.Host.Pageable
 	}
-	if slices.Contains(d.ByKernels, classNames[virtual.ClassOf(from, to)]) {
+	if slices.Contains(d.ByKernels, classNames[class]) {
 		w.Engine = d.kernels
 	}
 	return flowing(m.onCores(w, d, 1, r.bandwidth))
@@ -127,7 +128,7 @@ func (m *Machine) Fill(memory int, size uint64) virtual.Work {
 	w := virtual.Work{Engine: -1, Bytes: size, Path: m.own(memory)}
 	if memory > 0 {
 		d := &m.Devices[memory-1]
-		w.Engine, w.Setup = d.kernels, d.Launch
+		w.Engine, w.Setup = d.kernels, cmp.Or(d.Classes.Fill.Setup, d.Launch)
 		w = m.onCores(w, d, 1, d.bandwidth())
 	}
 	return flowing(w)
@@ -147,7 +148,7 @@ func (m *Machine) own(memory int) []network.Channel {
 // takes longer (Williams, Waterman and Patterson, 2009).
 func (m *Machine) Launch(memory int, k *virtual.Kernel) virtual.Work {
 	d := &m.Devices[memory-1]
-	w := virtual.Work{Engine: d.kernels, Setup: d.Launch}
+	w := virtual.Work{Engine: d.kernels, Setup: cmp.Or(d.Classes.Launch.Setup, d.Launch)}
 	known := d.kernel(k.Name)
 	switch {
 	case k.Takes > 0:
@@ -159,8 +160,8 @@ func (m *Machine) Launch(memory int, k *virtual.Kernel) virtual.Work {
 		}
 	case known != nil && known.Time > 0:
 		w.Setup, w.Least = 0, known.Time
-	case known != nil && len(known.Table) > 0:
-		w.Setup, w.Least = 0, known.lookup(k.Largest)
+	case known != nil && len(known.Table)+len(known.Tables) > 0:
+		w.Setup, w.Least = 0, known.took(k.Items, k.Largest)
 	default:
 		w.Bytes, w.Path = k.Bytes, m.own(memory)
 		w.Least = operations(known, k.Items, d.Rate)
@@ -221,10 +222,30 @@ func product(a, b uint64) uint64 {
 	return lo
 }
 
-// lookup is the time for so many bytes: between two lines of the table in proportion,
+// took is the time of a launch: between two tables of so many work-items in proportion to what each does, 1/items;
+// below the first the first's, beyond the last the last's.
+func (k *kernel) took(items, size uint64) uint64 {
+	t := k.Tables
+	i := sort.Search(len(t), func(i int) bool { return t[i].Items >= items })
+	switch {
+	case len(t) == 0:
+		return lookup(k.Table, size)
+	case i == 0:
+		return lookup(t[0].Table, size)
+	case i == len(t):
+		return lookup(t[i-1].Table, size)
+	}
+	few, many := lookup(t[i-1].Table, size), lookup(t[i].Table, size)
+	part := scale(max(few, many)-min(few, many), product(t[i].Items, items-t[i-1].Items), product(items, t[i].Items-t[i-1].Items))
+	if many < few {
+		return few - part
+	}
+	return few + part
+}
+
+// lookup is the time for so many bytes: between two lines of a table in proportion,
 // below the first the first's, beyond the last in proportion to it.
-func (k *kernel) lookup(size uint64) uint64 {
-	t := k.Table
+func lookup(t []tablePoint, size uint64) uint64 {
 	i := sort.Search(len(t), func(i int) bool { return t[i].Bytes >= size })
 	switch {
 	case i == 0:

@@ -245,8 +245,9 @@ func (l *loader) copies(n ast.Node, what string, d *Device) {
 func (l *loader) kernel(n ast.Node, what string, d *Device) {
 	k := struct {
 		kernel
-		Power string   `yaml:"power" oneof:"1 0 0.5 1.5 2"`
-		Table ast.Node `yaml:"table"`
+		Power  string   `yaml:"power" oneof:"1 0 0.5 1.5 2"`
+		Table  ast.Node `yaml:"table"`
+		Tables ast.Node `yaml:"tables"`
 	}{kernel: kernel{Ops: 1000, Halves: 2}}
 	m := l.Decode(n, what+": kernel", &k)
 	if m == nil {
@@ -269,16 +270,34 @@ func (l *loader) kernel(n ast.Node, what string, d *Device) {
 	if k.Table != nil {
 		k.kernel.Table = l.table(k.Table, m.What+": table")
 	}
+	if k.Tables != nil {
+		l.tables(k.Tables, m.What+": tables", &k.kernel)
+	}
 	said := 0
-	for _, key := range []string{"time", "operations", "table"} {
+	for _, key := range []string{"time", "operations", "table", "tables"} {
 		if m.Has(key) {
 			said++
 		}
 	}
 	if said != 1 {
-		l.wrong(m.Node, "%s: want one of time, operations and table, not %d of them", m.What, said)
+		l.wrong(m.Node, "%s: want one of time, operations, table and tables, not %d of them", m.What, said)
 	}
 	d.Kernels = append(d.Kernels, k.kernel)
+}
+
+// tables reads tables by work-items: {1024: {64 KiB: 8 us}, 65536: {64 KiB: 2 us}}.
+func (l *loader) tables(n ast.Node, what string, k *kernel) {
+	t := yaml.MappingOf(l, n, what)
+	if len(t.Keys) == 0 || len(t.Keys) > maxPoints {
+		l.wrong(t.Node, "%s: %d lines: want 1 to %d", what, len(t.Keys), maxPoints)
+	}
+	for _, kv := range t.Keys {
+		items, _ := l.Number(kv.Key, what, `from:"1" to:"4294967296"`)
+		if m := len(k.Tables); m > 0 && items <= k.Tables[m-1].Items {
+			l.wrong(kv.Key, "%s: work-items have to ascend", what)
+		}
+		k.Tables = append(k.Tables, itemsTable{items, l.table(kv.Value, what)})
+	}
 }
 
 // table reads times by size: {64 KiB: 8 us, 1 MiB: 20 us}.

@@ -117,6 +117,13 @@ type kernel struct {
 	Ops    uint64       `json:"thousandths_of_operations" yaml:"operations" unit:"thousandths"` // for each work-item to the power of half of Halves
 	Halves uint8        `json:"half_powers"`                                                    // of work-items, see Ops
 	Table  []tablePoint `json:"table,omitempty"`
+	Tables []itemsTable `json:"tables,omitempty"` // by work-items, which ascend
+}
+
+// itemsTable is a table of launches of so many work-items.
+type itemsTable struct {
+	Items uint64       `json:"work_items"`
+	Table []tablePoint `json:"table"`
 }
 
 // tablePoint is a line of a kernel's table.

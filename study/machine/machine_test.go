@@ -111,6 +111,31 @@ func replace(list []string, pairs ...string) []string {
 	return list
 }
 
+// A table is of launches of so many work-items; between two it is in proportion to what each does.
+func TestTablesByWorkItems(t *testing.T) {
+	m := parse(t, `
+devices: [{name: a, launch: 1 us, kernels: [{name: k, tables: {1024: {1 KiB: 8 us, 2 KiB: 16 us}, 4096: {1 KiB: 2 us}}}]}]
+links: [{between: [host, a], bandwidth: 1 GB/s}]
+`)
+	for items, want := range map[uint64]uint64{1: 8000, 1024: 8000, 2048: 4000, 4096: 2000, 1 << 40: 2000} {
+		w := m.Launch(1, &virtual.Kernel{Name: "k", Items: items, Largest: 1024})
+		require.Equal(t, want, w.Setup+w.Least, "%d work-items", items)
+	}
+	w := m.Launch(1, &virtual.Kernel{Name: "k", Items: 2048, Largest: 2048})
+	require.Equal(t, uint64(8000), w.Least)
+}
+
+// A class's setup takes the place of what the device says of all.
+func TestSetupsOfClasses(t *testing.T) {
+	m := parse(t, `
+devices: [{name: a, count: 2, launch: 1 us, copy: 2 us, classes: {launch: {setup: 3 us}, fill: {setup: 4 us}, up: {setup: 5 us}, peer: {setup: 6 us}}}]
+links: [{between: [host, a], bandwidth: 1 GB/s}, {between: [a, a], bandwidth: 1 GB/s}]
+`)
+	require.Equal(t, uint64(3000), m.Launch(1, &virtual.Kernel{Name: "k"}).Setup)
+	require.Equal(t, uint64(4000), m.Fill(1, 1).Setup)
+	require.Equal(t, []uint64{5000, 2000, 2000, 6000}, []uint64{m.Copy(0, 1, 1).Setup, m.Copy(1, 0, 1).Setup, m.Copy(1, 1, 1).Setup, m.Copy(1, 2, 1).Setup})
+}
+
 // Of several paths the one of least latency is taken, then the shortest, then the first.
 func TestTheBestOfSeveralPaths(t *testing.T) {
 	m := parse(t, `
@@ -243,9 +268,12 @@ func TestFaultsNameLineAndRule(t *testing.T) {
 		"devices:\n- {name: a, launch: -5us}":                                                                                `launch "-5us": want a time such as 4.7 us`,
 		"devices:\n- {name: a, type: quantum}":                                                                               `type "quantum": want one of gpu, cpu, accelerator, custom`,
 		"devices:\n- {name: a, copies: {in: 0}}":                                                                             `copies: in "0"`,
-		"devices:\n- {name: a, kernels: [{name: k}]}":                                                                        "want one of time, operations and table, not 0 of them",
+		"devices:\n- {name: a, kernels: [{name: k}]}":                                                                        "want one of time, operations, table and tables, not 0 of them",
 		"devices:\n- {name: a, kernels: [{name: k, time: 1 us, table: {1: 1 us}}]}":                                          "not 2 of them",
 		"devices:\n- {name: a, kernels: [{name: k, table: {2: 1 us, 1: 1 us}}]}":                                             "sizes have to ascend",
+		"devices:\n- {name: a, kernels: [{name: k, tables: {2: {1: 1 us}, 1: {1: 1 us}}}]}":                                  "work-items have to ascend",
+		"devices:\n- {name: a, kernels: [{name: k, tables: {0: {1: 1 us}}}]}":                                                `tables "0": want from 1`,
+		"devices:\n- {name: a, kernels: [{name: k, tables: {1: {}}}]}":                                                       "0 lines: want 1 to 1000",
 		"devices:\n- {name: a, kernels: [{name: k, table: {}}]}":                                                             "0 lines: want 1 to 1000",
 		"devices:\n- {name: a, kernels: [{name: k, time: 1 us}, {name: k, time: 1 us}]}":                                     "k is there twice",
 		"devices:\n- {name: a}\n":                                                                                            `device "a": no link or switch leads there from the host`,
