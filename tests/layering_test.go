@@ -49,7 +49,7 @@ var house = map[string]string{
 	"internal/network":            "mem internal/heap",
 	"devices/virtual":             "devices/engine devices/cpu internal/storage devices/gate internal/heap internal/network internal/flat bufalloc internal/resource",
 	"study/profile":               "devices/virtual internal/network",
-	"study/machine":               "internal/input internal/suggest internal/yaml devices devices/virtual internal/network",
+	"study/machine":               "internal/input internal/suggest internal/yaml internal/expr devices devices/virtual internal/network",
 	"devices/null":                "devices/engine internal/storage",
 	"devices/cpu":                 "devices/engine internal/storage devices/internal/region",
 	"devices/tce":                 "devices/engine internal/storage devices/internal/region",
@@ -80,8 +80,9 @@ var house = map[string]string{
 	"internal/history": "internal/flat runtime eviction internal/oracle internal/ledger devices/virtual",
 
 	"internal/yaml": "internal/suggest",
+	"internal/expr": "internal/suggest internal/yaml",
 
-	"study/scenario": "internal/figures internal/storage devices/virtual study/machine internal/network study/profile internal/input internal/suggest internal/yaml internal/flat internal/rangemap runtime lib/kernels internal/ledger study/bound devices/null devices/cpu devices/tce bufalloc",
+	"study/scenario": "internal/figures internal/storage devices/virtual study/machine internal/network study/profile internal/input internal/suggest internal/yaml internal/expr internal/flat internal/rangemap runtime lib/kernels internal/ledger study/bound devices/null devices/cpu devices/tce bufalloc",
 	"lib/backend":    "lib/pool runtime lib/kernels devices/cpu devices/opencl",
 
 	"study/poolreplay": "lib/pool runtime devices/null mem/trace study/alloc/formats",

@@ -2,6 +2,7 @@ package yaml
 
 import (
 	"fmt"
+	"math/big"
 	"reflect"
 	"slices"
 	"strings"
@@ -15,16 +16,43 @@ type File struct {
 	Name string
 	Most int     // faults that are noted
 	Errs []error // of type *Error
+	// Expand computes the {expressions} in a word, and Compute a number of a unit that is no literal, in its
+	// smallest part. nil: the language has no expressions.
+	Expand  func(text string) (string, error)
+	Compute func(text, unit string) (*big.Int, error)
+
+	faults int
 }
 
 // Plain is n: there are no aliases.
 func (f *File) Plain(n ast.Node) ast.Node { return n }
 
-// Wrong notes a rule that is broken at n.
+// Wrong notes a rule that is broken at n, once: what is repeated is read many times.
 func (f *File) Wrong(n ast.Node, _ bool, format string, args ...any) {
-	if len(f.Errs) < f.Most {
-		f.Errs = append(f.Errs, NewError(f.Name, n, format, args...))
+	f.faults++
+	e := NewError(f.Name, n, format, args...)
+	if len(f.Errs) < f.Most && !slices.ContainsFunc(f.Errs, func(o error) bool { return o.Error() == e.Error() }) {
+		f.Errs = append(f.Errs, e)
 	}
+}
+
+// Reported notes that something is not known because of a fault that was noted where it is.
+func (f *File) Reported() { f.faults++ }
+
+// Faults is how often a rule was found broken.
+func (f *File) Faults() int { return f.faults }
+
+// Text is a word, with the {expressions} in it computed.
+func (f *File) Text(n ast.Node, what string) string {
+	text := Word(f, n, what)
+	if f.Expand == nil || !strings.Contains(text, "{") {
+		return text
+	}
+	text, err := f.Expand(text)
+	if err != nil {
+		f.Wrong(n, false, "%s: %v", what, err)
+	}
+	return text
 }
 
 // Parse is the body of the file's one document, or nil; what says what is in one.
@@ -53,11 +81,12 @@ func (f *File) Parse(data []byte, what string) ast.Node {
 //	from:"1" to:"9"  which are the least and the most
 //	names:"true"     that it names the mapping, in errors
 //
-// A field is a string, a bool, a number, a struct, a list of words or of nodes, or a node.
+// A field is a string, a bool, a number, a struct, a list of words or of nodes, a node, or a function of one, which
+// is called. They are read in their order.
 func (f *File) Decode(n ast.Node, what string, to any) *Mapping {
-	before := len(f.Errs)
+	before := f.faults
 	m := MappingOf(f, n, what)
-	if len(f.Errs) > before && len(m.Keys) == 0 {
+	if f.faults > before && len(m.Keys) == 0 {
 		return nil
 	}
 	fields := fieldsOf(reflect.ValueOf(to).Elem())
@@ -102,11 +131,13 @@ func (f *File) field(m *Mapping, x *field, n ast.Node) {
 	switch to := x.to.Addr().Interface().(type) {
 	case *ast.Node:
 		*to = n
+	case *func(ast.Node):
+		(*to)(n)
 	case *[]ast.Node:
 		*to = List(f, n)
 	case *[]string:
 		for _, e := range List(f, n) {
-			*to = append(*to, Word(f, e, what))
+			*to = append(*to, f.Text(e, what))
 		}
 	case *bool:
 		if b, ok := n.(*ast.BoolNode); ok {
@@ -134,7 +165,7 @@ func (f *File) field(m *Mapping, x *field, n ast.Node) {
 
 // word reads a word.
 func (f *File) word(m *Mapping, x *field, n ast.Node) {
-	w := Word(f, n, m.What+": "+x.key)
+	w := f.Text(n, m.What+": "+x.key)
 	if words := strings.Fields(x.tag.Get("oneof")); len(words) > 0 && w != "" && !slices.Contains(words, w) {
 		f.Wrong(n, true, "%s: %s %q: %s", m.What, x.key, Short(w), WantOneOf(w, words))
 		return
@@ -146,12 +177,12 @@ func (f *File) word(m *Mapping, x *field, n ast.Node) {
 
 // Number reads a number at n, as a field's tag says.
 func (f *File) Number(n ast.Node, what string, tag reflect.StructTag) (v uint64, ok bool) {
-	before := len(f.Errs)
-	text := Word(f, n, what)
-	if len(f.Errs) > before {
+	before := f.faults
+	text, unit := f.Text(n, what), tag.Get("unit")
+	if f.faults > before {
 		return 0, false
 	}
-	k := quantities[tag.Get("unit")]
+	k := quantities[unit]
 	bound := func(key string, otherwise uint64) uint64 {
 		if b, ok := k.parse(tag.Get(key)); ok {
 			return b.Uint64()
@@ -160,7 +191,15 @@ func (f *File) Number(n ast.Node, what string, tag reflect.StructTag) (v uint64,
 	}
 	least, most := bound("from", k.least), bound("to", k.most)
 	big, ok := k.parse(text)
+	var err error
+	if !ok && f.Compute != nil {
+		big, err = f.Compute(text, unit)
+		ok = err == nil
+	}
 	switch {
+	case err != nil:
+		f.Wrong(n, true, "%s %q: want %s, or what comes to that: %v", what, Short(text), k.such, err)
+		return 0, false
 	case !ok:
 		f.Wrong(n, true, "%s %q: want %s", what, Short(text), k.such)
 		return 0, false

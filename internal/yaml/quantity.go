@@ -49,6 +49,15 @@ func with(units map[string]uint64, unit string, n uint64) map[string]uint64 {
 	return units
 }
 
+// Quantity reads a number with a unit, exactly, as the tag unit of a field does (File.Decode).
+func Quantity(unit, text string) (uint64, bool) {
+	n, ok := quantities[unit].parse(text)
+	if !ok || !n.IsUint64() {
+		return 0, false
+	}
+	return n.Uint64(), true
+}
+
 var numberRule = regexp.MustCompile(`^([0-9]{1,20}(?:\.[0-9]{1,20})?)[ \t]*([A-Za-zµ/]{0,8})$`)
 
 // parse reads a number with its unit, exactly; what is less than the smallest part

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"path/filepath"
 	"reflect"
 	"regexp"
@@ -14,6 +15,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"godwit/devices"
+	"godwit/internal/expr"
 	"godwit/internal/input"
 	"godwit/internal/suggest"
 	"godwit/internal/yaml"
@@ -36,6 +38,8 @@ type Options struct {
 	// Devices is how many devices there should be in all, where the file leaves that
 	// open (count: any); such a group has at least one, and 0 makes it two.
 	Devices int
+	// Set are the values of parameters, by name, as expressions; those of type string as they are.
+	Set map[string]string
 }
 
 // Load reads the machine in the named file. It fails with *yaml.Error values, joined, where
@@ -59,10 +63,10 @@ func Parse(file string, data []byte, opt Options) (*Machine, error) {
 		groups:  map[string][]string{"host": {"host"}},
 		joined:  make(map[[2]string]int),
 		ofGroup: make(map[string]bool),
+		scope:   &expr.Scope{Vars: make(map[string]expr.Value), Bad: make(map[string]bool), Rates: rates},
 	}
-	if body := l.Parse(data, "a machine has devices and links"); body != nil {
-		l.machine(body)
-	}
+	l.scope.Spend, l.Compute, l.Expand = l.spend, l.compute, l.scope.Expand
+	l.read(data)
 	if len(l.Errs) > 0 {
 		return nil, errors.Join(l.Errs...)
 	}
@@ -78,7 +82,24 @@ type loader struct {
 	names   map[string]string   // name -> what has it
 	groups  map[string][]string // name in the file -> devices or switches
 	ofGroup map[string]bool     // names that a count has made
+	order   []string            // names of devices and switches, as they are declared
 	joined  map[[2]string]int   // ends -> line of the link
+	scope   *expr.Scope
+	steps   int
+	section string // that is read of groups, see sections
+	grouped bool   // there are groups
+}
+
+// read reads the file. Where it is too much to read it ends early.
+func (l *loader) read(data []byte) {
+	defer func() {
+		if p := recover(); p != nil && p != (tooMuch{}) {
+			panic(p)
+		}
+	}()
+	if body := l.Parse(data, "a machine has devices and links"); body != nil {
+		l.machine(body)
+	}
 }
 
 // wrong notes a broken rule.
@@ -86,31 +107,31 @@ func (l *loader) wrong(n ast.Node, format string, args ...any) { l.Wrong(n, fals
 
 func (l *loader) machine(body ast.Node) {
 	f := struct {
-		Name     string     `yaml:"name"`
-		About    string     `yaml:"about"`
-		Host     Host       `yaml:"host"`
-		Devices  []ast.Node `yaml:"devices"`
-		Switches []ast.Node `yaml:"switches"`
-		Links    []ast.Node `yaml:"links"`
+		Name   string         `yaml:"name"`
+		About  ast.Node       `yaml:"about"` // in which braces are braces
+		Params func(ast.Node) `yaml:"params"`
+		Let    func(ast.Node) `yaml:"let"`
+		Host   Host           `yaml:"host"`
+		group
 		rings
 		Bytes bool `yaml:"bytes"`
-	}{Name: strings.TrimSuffix(filepath.Base(l.Name), filepath.Ext(l.Name)), Bytes: true}
+	}{Name: strings.TrimSuffix(filepath.Base(l.Name), filepath.Ext(l.Name)), Params: l.params, Let: l.let, Bytes: true}
 	m := l.Decode(body, "machine", &f)
 	if m == nil {
 		return
 	}
-	l.out.Name, l.out.About, l.out.Host, l.out.Rings, l.out.Stamps = f.Name, strings.TrimSpace(f.About), f.Host, f.rings, !f.Bytes
-	for i, n := range f.Devices {
-		l.device(n, len(f.Devices)-1-i)
+	l.checkSet(m)
+	l.out.Name, l.out.About, l.out.Host, l.out.Rings, l.out.Stamps = f.Name, "", f.Host, f.rings, !f.Bytes
+	if f.About != nil {
+		l.out.About = strings.TrimSpace(yaml.Word(l, f.About, "machine: about"))
+	}
+	l.grouped = len(f.Groups) > 0
+	for _, section := range sections {
+		l.section = section
+		l.walk(&f.group, 0)
 	}
 	if len(l.out.Devices) == 0 && len(l.Errs) == 0 {
 		l.wrong(m.Node, "machine: devices: want at least one")
-	}
-	for _, n := range f.Switches {
-		l.switches(n)
-	}
-	for _, n := range f.Links {
-		l.link(n)
 	}
 	l.connected(m.Node)
 }
@@ -140,8 +161,11 @@ func (l *loader) count(m *yaml.Mapping, n ast.Node, most, open int) uint64 {
 		v, _ := l.Number(n, m.What+": count", reflect.StructTag(fmt.Sprintf(`from:"1" to:"%d"`, most)))
 		return max(v, 1)
 	}
-	if l.open {
+	switch {
+	case l.open:
 		l.wrong(n, "%s: count any: another group has that", m.What)
+	case l.grouped:
+		l.wrong(n, "%s: count any: the file has groups: let a parameter say how many", m.What)
 	}
 	l.open = true
 	if l.given.Devices == 0 {
@@ -186,7 +210,7 @@ func (l *loader) name(m *yaml.Mapping, d *named, most, open int) (names []string
 		}
 		l.names[one] = m.What
 	}
-	l.groups[name] = names
+	l.groups[name], l.order = names, append(l.order, names...)
 	for _, one := range names {
 		if one != name {
 			l.ofGroup[one] = true
@@ -435,9 +459,12 @@ func (l *loader) join(n ast.Node, x Link) bool {
 
 // group is what a name in a link stands for.
 func (l *loader) group(n ast.Node, what string) []string {
-	name := yaml.Word(l, n, what)
+	name := l.Text(n, what)
 	if g, ok := l.groups[name]; ok || name == "" {
 		return g
+	}
+	if strings.Contains(name, "*") {
+		return l.matching(n, name, what)
 	}
 	var known []string
 	for name := range l.groups {
@@ -446,6 +473,20 @@ func (l *loader) group(n ast.Node, what string) []string {
 	slices.Sort(known)
 	l.wrong(n, "%s: no device, group or switch is named %q%s", what, yaml.Short(name), suggest.For(name, known))
 	return nil
+}
+
+// matching are all whose names match a pattern, in which * stands for any letters, in the order of their declarations.
+func (l *loader) matching(n ast.Node, pattern, what string) (out []string) {
+	l.spend(len(l.order) / 8)
+	for _, name := range l.order {
+		if ok, err := path.Match(pattern, name); err == nil && ok {
+			out = append(out, name)
+		}
+	}
+	if len(out) == 0 {
+		l.wrong(n, "%s: no device or switch has a name such as %q", what, yaml.Short(pattern))
+	}
+	return out
 }
 
 // connected builds the machine and checks that each device and the host reach each other: what

@@ -23,6 +23,7 @@ import (
 
 	"godwit/devices"
 	"godwit/devices/virtual"
+	"godwit/internal/expr"
 	"godwit/internal/network"
 	"godwit/internal/pairs"
 )
@@ -32,7 +33,8 @@ import (
 // same, and package sweep knows a machine by them.
 type Machine struct {
 	Name, About string
-	Source      string // the file
+	Source      string       // the file
+	Params      []expr.Param // that it was given, which show in all that follows
 	Host        Host
 	Devices     []Device
 	Switches    []switchNode

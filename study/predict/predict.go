@@ -25,7 +25,7 @@ import (
 // Config says how both sides of a case run. It is closed after the last.
 type Config struct {
 	Driver  string // opens all devices; "" leaves them to the scenarios
-	Machine func(ctx context.Context, devices int) (*machine.Machine, error)
+	Machine func(ctx context.Context, opt machine.Options) (*machine.Machine, error)
 	Warm    int // times before those that count
 	Repeat  int // times that count; at least 1
 	// Slope, where it names a parameter, has times be those of one more of it: the difference of
@@ -145,7 +145,7 @@ func (c *Config) run(ctx context.Context, of *sweep.Config, k *Case) error {
 		if err != nil {
 			return err
 		}
-		m, err := c.Machine(ctx, len(s.Devices))
+		m, err := c.Machine(ctx, sweep.MachineOptions(s, p))
 		if err != nil {
 			return err
 		}

@@ -29,8 +29,8 @@ func TestACaseIsMeasuredAndModelled(t *testing.T) {
 	of := &sweep.Config{File: "relay.yaml", Data: []byte(relay), Axes: []sweep.Axis{{Kind: sweep.Parameter, Name: "bytes", Values: []string{"8192"}}}}
 	points, err := of.Points()
 	require.NoError(t, err)
-	on := func(_ context.Context, devices int) (*machine.Machine, error) {
-		return machine.Named("h200x2-nvlink", machine.Options{Devices: devices})
+	on := func(_ context.Context, opt machine.Options) (*machine.Machine, error) {
+		return machine.Named("h200x2-nvlink", opt)
 	}
 	c := Config{Machine: on, Warm: 1, Repeat: 3}
 	whole, err := c.Run(t.Context(), of, points[0])
@@ -56,14 +56,14 @@ func TestACaseIsMeasuredAndModelled(t *testing.T) {
 }
 
 // modelled is the makespan on a machine, of the second time.
-func modelled(t *testing.T, of *sweep.Config, on func(context.Context, int) (*machine.Machine, error)) int64 {
+func modelled(t *testing.T, of *sweep.Config, on func(context.Context, machine.Options) (*machine.Machine, error)) int64 {
 	t.Helper()
 	opt := of.Base
 	opt.Times, opt.Warm = 4, 1
 	opt.Set["bytes"] = "8192"
 	s, err := scenario.Parse(t.Context(), of.File, of.Data, opt)
 	require.NoError(t, err)
-	m, err := on(t.Context(), 2)
+	m, err := on(t.Context(), machine.Options{Devices: 2})
 	require.NoError(t, err)
 	res, err := scenario.Run(t.Context(), s, scenario.RunOptions{Machine: m})
 	require.NoError(t, err)

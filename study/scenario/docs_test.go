@@ -38,7 +38,7 @@ func TestEveryCommandAndSectionIsDocumented(t *testing.T) {
 		require.Regexp(t, `\b`+kind+`\b`, string(comment), "doc.go")
 		require.Contains(t, string(page), "`"+kind, "docs/scenarios.md")
 	}
-	for _, name := range newLoader(t.Context(), "", Options{}).scope.functions() {
+	for _, name := range newLoader(t.Context(), "", Options{}).scope.Functions() {
 		require.Contains(t, string(page), "`"+name+"(", "docs/scenarios.md")
 	}
 	_, err = Parse(t.Context(), "s.yaml", []byte("none: 1"), Options{})

@@ -17,7 +17,7 @@ const (
 	maxDevices  = 16_384    // in all
 	maxObjects  = 100_000   // buffers and blocks, sub-buffers, queues, events, links, of each
 	maxErrors   = 100       // that are listed
-	maxParams   = 1000      // and elements of their lists, maxElements
+	maxParams   = 1000      // and elements of their lists, package expr's
 	maxIncludes = 16
 	maxRepeats  = 8          // within each other
 	maxItems    = 1 << 30    // work-items of all launches

@@ -17,6 +17,7 @@ import (
 
 	"godwit/devices"
 	"godwit/eviction"
+	"godwit/internal/expr"
 	"godwit/internal/input"
 	"godwit/internal/suggest"
 	"godwit/internal/yaml"
@@ -98,8 +99,8 @@ func newLoader(ctx context.Context, file string, opt Options) *loader {
 		lost:   make(map[string]bool),
 		maps:   make(map[string]int),
 	}
-	l.scope = &scope{vars: make(map[string]value), bad: make(map[string]bool), spend: l.spend}
-	l.scope.of = map[string]func(string) (uint64, error){"size": l.sizeOf, "start": l.startOf, "input": l.inputSize}
+	l.scope = &expr.Scope{Vars: make(map[string]expr.Value), Bad: make(map[string]bool), Spend: l.spend}
+	l.scope.Of = map[string]func(string) (uint64, error){"size": l.sizeOf, "start": l.startOf, "input": l.inputSize}
 	l.files = make(map[string]*fileContent)
 	return l
 }
@@ -156,7 +157,7 @@ func (l *loader) readHead(data []byte) *mapping {
 	}
 	l.out.About, l.out.Kind = m.text("about"), m.text("kind")
 	l.readInputs(m)
-	l.expand = l.scope.expand
+	l.expand = l.scope.Expand
 	l.readParameters(m)
 	l.readIncludes(m)
 	for _, d := range l.included {
@@ -193,7 +194,7 @@ type loader struct {
 	included []document
 	texts    int                  // bytes of all documents
 	linked   map[[2]string]string // where the way from one memory to another is declared
-	scope    *scope
+	scope    *expr.Scope
 	inputs   map[string]string // declared input -> file
 	given    Options
 	named    map[string]string   // name -> what has it
@@ -253,7 +254,7 @@ func (l *loader) number(n ast.Node, what string) int64 {
 	if text == "" {
 		return 0
 	}
-	v, err := l.scope.number(text)
+	v, err := l.scope.Number(text)
 	l.expressionFault(n, what, text, err)
 	return v
 }
@@ -268,52 +269,45 @@ func (l *loader) numberText(n ast.Node, what string) string {
 }
 
 // value computes the expression at n, or the list of expressions.
-func (l *loader) value(n ast.Node, what string) value {
+func (l *loader) value(n ast.Node, what string) expr.Value {
 	if _, ok := l.plain(n).(*ast.SequenceNode); !ok {
 		return l.computed(n, what)
 	}
-	out := value{kind: listValue}
+	out := expr.Value{Kind: expr.ListKind}
 	for _, n := range l.list(n) {
 		v := l.computed(n, what)
-		if v.kind == listValue {
+		if v.Kind == expr.ListKind {
 			l.errorf(n, "%s: a list in a list", what)
 		}
-		out.list = append(out.list, v)
+		out.List = append(out.List, v)
 	}
-	l.bounded(n, what+": elements", len(out.list), maxElements)
+	l.bounded(n, what+": elements", len(out.List), expr.MaxElements)
 	return out
 }
 
 // computed is the value of the expression at n.
-func (l *loader) computed(n ast.Node, what string) value {
+func (l *loader) computed(n ast.Node, what string) expr.Value {
 	text := l.numberText(n, what)
 	if text == "" {
 		l.faults++
-		return value{}
+		return expr.Value{}
 	}
-	v, err := l.scope.eval(text)
+	v, err := l.scope.Eval(text)
 	l.expressionFault(n, what, text, err)
 	return v
 }
 
-// expressionFault reports why an expression could not be computed. What comes of a
-// fault that was reported where it is, such as the size of a buffer without one, is
-// not reported again.
+// expressionFault reports why an expression could not be computed.
 func (l *loader) expressionFault(n ast.Node, what, text string, err error) {
-	switch {
-	case errors.Is(err, errReported):
-		l.faults++
-	case err != nil:
-		l.errorf(n, "%s %q: %v", what, text, err)
-	}
+	expr.Fault(l, n, what, text, err)
 }
 
 // real computes the real number at n.
 func (l *loader) real(n ast.Node, what string) float64 {
 	v := l.computed(n, what)
-	f, ok := v.number()
+	f, ok := v.Number()
 	if !ok {
-		l.errorf(n, "%s: %v: want a number, not %v", what, v, v.kind)
+		l.errorf(n, "%s: %v: want a number, not %v", what, v, v.Kind)
 	}
 	return f
 }
@@ -324,9 +318,9 @@ func (l *loader) duration(m *mapping, key string) time.Duration {
 	if text == "" {
 		return 0
 	}
-	d, err := l.scope.duration(text)
+	d, err := l.scope.Duration(text)
 	switch {
-	case errors.Is(err, errReported):
+	case errors.Is(err, expr.ErrReported):
 		l.faults++
 	case err != nil || d < 0:
 		l.errorf(m.get(key), "%s: %s %q: want a time such as 5us", m.What, key, text)
@@ -411,7 +405,7 @@ func (l *loader) inputSize(name string) (uint64, error) {
 		return 0, fmt.Errorf("no input is named %q; declared under inputs: %s", name, l.inputsBeside(name))
 	}
 	if path == "" {
-		return 0, errReported // where it is declared
+		return 0, expr.ErrReported // where it is declared
 	}
 	l.spend(64)
 	if content, ok := l.given.Files[path]; ok {
@@ -488,7 +482,7 @@ func (l *loader) readLinks(m *mapping) {
 		path.Latency = l.duration(s, "latency")
 		if bn := s.get("bandwidth"); bn != nil {
 			text := strings.TrimSuffix(s.text("bandwidth"), "/s")
-			v, err := l.scope.number(text)
+			v, err := l.scope.Number(text)
 			if err != nil || v <= 0 {
 				l.errorf(bn, "link: bandwidth %q: want bytes a second such as 32 GB/s", text)
 			}

@@ -26,7 +26,7 @@ func (l *loader) readLet(m *mapping) {
 		before := l.faults
 		l.declareValue(kv, "let")
 		v := l.value(let.get(name), "let "+name)
-		l.scope.vars[name], l.scope.bad[name] = v, l.faults > before
+		l.scope.Vars[name], l.scope.Bad[name] = v, l.faults > before
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"godwit/internal/expr"
 	"godwit/mem"
 	"godwit/runtime"
 )
@@ -204,7 +205,7 @@ func (l *loader) startOf(name string) (uint64, error) {
 func (l *loader) sizeOf(name string) (uint64, error) {
 	p, err := l.known(name)
 	if err == nil && p.Range.Empty() {
-		err = errReported
+		err = expr.ErrReported
 	}
 	return p.Range.Size(), err
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"godwit/internal/expr"
 	"godwit/mem"
 	"godwit/runtime"
 )
@@ -27,8 +28,8 @@ type Scenario struct {
 	// WholeBelow is runtime.Options.WholeBelow.
 	WholeBelow uint64
 
-	Inputs []inputDecl `json:"-"`
-	Params []Param     `json:"-"`
+	Inputs []inputDecl  `json:"-"`
+	Params []expr.Param `json:"-"`
 
 	Devices  []deviceDecl
 	Links    []linkDecl

@@ -14,6 +14,7 @@ import (
 
 	"godwit/devices"
 	devwork "godwit/devices/work"
+	"godwit/internal/expr"
 	"godwit/internal/suggest"
 	"godwit/lib/kernels"
 	"godwit/mem"
@@ -145,21 +146,21 @@ func (l *loader) ownLaunch(k *ownKernel, c *command) {
 	if c.Takes > 0 {
 		return // the launch says it
 	}
-	names := map[string]value{"items": l.itemsOf(c)}
+	names := map[string]expr.Value{"items": l.itemsOf(c)}
 	for d := range c.Global {
-		names["global"+strconv.Itoa(d)] = integerOf(int64(max(c.Global[d], 1)))
+		names["global"+strconv.Itoa(d)] = expr.Integer(int64(max(c.Global[d], 1)))
 	}
 	for i := range c.Args {
 		name := "size" + strconv.Itoa(c.Args[i].Of)
-		names[name] = integerOf(names[name].i + int64(c.Args[i].bytes()))
+		names[name] = expr.Integer(names[name].Int + int64(c.Args[i].bytes()))
 	}
-	defer l.scope.with(names)()
-	c.Takes = time.Duration(l.costs(k.time, c, durationValue))
-	c.Operations, c.Bytes = uint64(l.costs(k.operations, c, integerValue)), uint64(l.costs(k.bytes, c, integerValue))
+	defer l.scope.With(names)()
+	c.Takes = time.Duration(l.costs(k.time, c, expr.DurationKind))
+	c.Operations, c.Bytes = uint64(l.costs(k.operations, c, expr.IntegerKind)), uint64(l.costs(k.bytes, c, expr.IntegerKind))
 }
 
 // itemsOf is how many work-items a launch has, at most the largest number.
-func (l *loader) itemsOf(c *command) value {
+func (l *loader) itemsOf(c *command) expr.Value {
 	items := uint64(1)
 	for _, g := range c.Global[:c.Dims] {
 		hi, lo := bits.Mul64(items, max(g, 1))
@@ -167,7 +168,7 @@ func (l *loader) itemsOf(c *command) value {
 			items = math.MaxInt64
 		}
 	}
-	return integerOf(int64(items))
+	return expr.Integer(int64(items))
 }
 
 // bytes are those that an argument has: of a buffer those that are used.
@@ -182,23 +183,23 @@ func (a *argument) bytes() uint64 {
 }
 
 // costs computes what launch c costs, which is more than nothing: durations in nanoseconds, others rounded up.
-func (l *loader) costs(e *costExpr, c *command, want valueKind) int64 {
+func (l *loader) costs(e *costExpr, c *command, want expr.Kind) int64 {
 	if e == nil {
 		return 0
 	}
-	v, err := l.scope.eval(e.text)
-	if err == nil && v.kind == realValue && want == integerValue {
-		v, err = realOf(math.Ceil(v.f)).as(integerType)
+	v, err := l.scope.Eval(e.text)
+	if err == nil && v.Kind == expr.RealKind && want == expr.IntegerKind {
+		v, err = expr.Real(math.Ceil(v.Float)).As(expr.IntegerType)
 	}
 	switch {
 	case err != nil:
 		l.expressionFault(e.node, e.what, e.text, fmt.Errorf("at the launch of line %d: %w", c.Line, err))
-	case v.kind != want:
-		l.errorf(e.node, "%s %q: at the launch of line %d it is %v: want %v", e.what, e.text, c.Line, v.kind, want)
-	case v.i <= 0:
+	case v.Kind != want:
+		l.errorf(e.node, "%s %q: at the launch of line %d it is %v: want %v", e.what, e.text, c.Line, v.Kind, want)
+	case v.Int <= 0:
 		l.errorf(e.node, "%s %q: at the launch of line %d it is %v: want more than 0", e.what, e.text, c.Line, v)
 	default:
-		return v.i
+		return v.Int
 	}
 	return 0
 }

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"godwit/internal/expr"
 )
 
 // FuzzParameters: whatever a scenario, the file that it includes and the values that
@@ -38,7 +40,7 @@ func FuzzParameters(f *testing.F) {
 		require.NoError(t, err)
 		require.Equal(t, s.Params, d.Params)
 		for _, p := range s.Params {
-			if p.Type == stringType || p.Type == List && p.Of == stringType {
+			if p.Type == expr.StringType || p.Type == expr.ListType && p.Of == expr.StringType {
 				continue
 			}
 			again := opt

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"godwit/internal/expr"
 )
 
 const parametric = `name: p
@@ -26,11 +28,11 @@ commands:
 func TestAScenarioIsDescribedWithoutItsValues(t *testing.T) {
 	d, err := Describe(t.Context(), "s.yaml", []byte(parametric), Options{})
 	require.NoError(t, err)
-	require.Equal(t, &Description{Name: "p", About: "with {braces}", Params: []Param{
-		{Name: "n", Type: integerType, About: "devices", Default: "2", Min: "1", Max: "4", Value: "2", File: "s.yaml", Line: 4},
-		{Name: "size", Type: sizeType, About: "of a buffer", Required: true, File: "s.yaml", Line: 5},
-		{Name: "sizes", Type: List, Of: sizeType, Default: "[1 KiB, 64]", Value: "[1024, 64]", File: "s.yaml", Line: 6},
-		{Name: "how", Type: stringType, Default: "ring", Values: []string{"ring", "tree"}, Value: "ring", File: "s.yaml", Line: 7},
+	require.Equal(t, &Description{Name: "p", About: "with {braces}", Params: []expr.Param{
+		{Name: "n", Type: expr.IntegerType, About: "devices", Default: "2", Min: "1", Max: "4", Value: "2", File: "s.yaml", Line: 4},
+		{Name: "size", Type: expr.SizeType, About: "of a buffer", Required: true, File: "s.yaml", Line: 5},
+		{Name: "sizes", Type: expr.ListType, Of: expr.SizeType, Default: "[1 KiB, 64]", Value: "[1024, 64]", File: "s.yaml", Line: 6},
+		{Name: "how", Type: expr.StringType, Default: "ring", Values: []string{"ring", "tree"}, Value: "ring", File: "s.yaml", Line: 7},
 	}}, d)
 	_, err = Describe(t.Context(), "s.yaml", []byte("params: {n: {type: integer, default: x}}\ndevices: 7"), Options{})
 	require.EqualError(t, err, `s.yaml:1: param "n": default "x": no number is named "x"`)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"godwit/internal/expr"
 	"godwit/internal/suggest"
 	"godwit/mem"
 )
@@ -78,7 +79,7 @@ func (s *Scenario) rangeOf(inner string, size uint64) (r mem.Range, err error) {
 		return r, errors.New("want a range such as [0,4096) or [0:4 KiB]")
 	}
 	body = body[:len(body)-1]
-	sc := &scope{of: map[string]func(string) (uint64, error){"size": func(name string) (uint64, error) {
+	sc := &expr.Scope{Of: map[string]func(string) (uint64, error){"size": func(name string) (uint64, error) {
 		p, err := s.whole(name)
 		return p.Range.Size(), err
 	}}}
@@ -86,7 +87,7 @@ func (s *Scenario) rangeOf(inner string, size uint64) (r mem.Range, err error) {
 		if text = strings.TrimSpace(text); text == "" || err != nil {
 			return missing
 		}
-		v, eerr := sc.number(text)
+		v, eerr := sc.Number(text)
 		if eerr != nil {
 			err = eerr
 		} else if v < 0 {

@@ -1,5 +1,7 @@
 package scenario
 
+import "godwit/internal/expr"
+
 // A repeat is no command: it is unrolled when it is read.
 var repeatShape = &shape{name: "repeat", what: "repeat", keys: []key{
 	{"repeat", aNumber, true, "how often"}, {"as", aWord, false, "a name: 0, 1, 2, …"}, {"do", listOf(object("command")), true, "the commands to repeat"},
@@ -13,7 +15,7 @@ func (l *loader) readRepeat(m *mapping, depth int) {
 	if count == 0 && l.faults == before { // what is not run is held against its form
 		l.checkShape(m.get("do"), &m.shape.find("do").form, "repeat: do")
 	}
-	_, shadows := l.scope.vars[name]
+	_, shadows := l.scope.Vars[name]
 	switch {
 	case depth >= maxRepeats:
 		l.errorf(m.Node, "repeat: nested more than %d deep", maxRepeats)
@@ -41,7 +43,7 @@ func (l *loader) readRepeat(m *mapping, depth int) {
 			l.loop.Round = i
 		}
 		if name != "" {
-			l.scope.vars[name] = integerOf(int64(i))
+			l.scope.Vars[name] = expr.Integer(int64(i))
 		}
 		for _, n := range body {
 			l.readCommand(n, depth+1)
@@ -51,7 +53,7 @@ func (l *loader) readRepeat(m *mapping, depth int) {
 		}
 	}
 	if name != "" {
-		delete(l.scope.vars, name)
+		delete(l.scope.Vars, name)
 	}
 	if outermost {
 		l.loop = loop{}

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"godwit/internal/expr"
 	"godwit/mem"
 	"godwit/mem/trace"
 )
@@ -62,7 +63,7 @@ type Result struct {
 // paramResult is a parameter of the scenario and what it was.
 type paramResult struct {
 	Name  string    `json:"name"`
-	Type  paramType `json:"type"`
+	Type  expr.Type `json:"type"`
 	Value string    `json:"value"` // as an expression: sizes are in bytes
 }
 

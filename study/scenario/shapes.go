@@ -3,6 +3,8 @@ package scenario
 import (
 	"maps"
 	"slices"
+
+	"godwit/internal/expr"
 )
 
 // Keys that several shapes have.
@@ -115,8 +117,8 @@ func declaredShapes() []*shape {
 		{name: "input", what: "input", keys: []key{keyAbout, {"default", aWord, false, "a file, relative to the scenario"}}},
 		{name: "params", what: "params", rest: formOf(object("param"))},
 		{name: "param", what: "param", keys: []key{
-			{"type", words(append(slices.Clone(elementTypes), string(List))...), true, "size is in bytes"},
-			{"of", words(elementTypes...), false, "of a list: the type of its elements; default integer"},
+			{"type", words(append(slices.Clone(expr.ElementTypes), string(expr.ListType))...), true, "size is in bytes"},
+			{"of", words(expr.ElementTypes...), false, "of a List: the type of its elements; default integer"},
 			{"default", aWord.or(listOf(aWord)), false, "without one, it has to be set"},
 			{"min", aWord, false, "the least that it, or an element, may be"},
 			{"max", aWord, false, "the most that it, or an element, may be"},

@@ -9,6 +9,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
+	"godwit/internal/expr"
 	"godwit/internal/yaml"
 )
 
@@ -109,6 +110,15 @@ func (s *source) Wrong(n ast.Node, form bool, format string, args ...any) {
 	s.errorf(n, format, args...)
 }
 
+// Reported implements expr.Source.
+func (s *source) Reported() { s.faults++ }
+
+// Faults implements expr.Source.
+func (s *source) Faults() int { return s.faults }
+
+// Text implements expr.Source.
+func (s *source) Text(n ast.Node, what string) string { return s.text(n, what) }
+
 // list returns the elements of a sequence; a lone element counts as one.
 func (s *source) list(n ast.Node) []ast.Node {
 	out := yaml.List(s, n)
@@ -124,7 +134,7 @@ func (s *source) text(n ast.Node, what string) string {
 	}
 	out, err := s.expand(out)
 	switch {
-	case errors.Is(err, errReported):
+	case errors.Is(err, expr.ErrReported):
 		s.faults++
 	case err != nil:
 		s.errorf(n, "%s: %v", what, err)

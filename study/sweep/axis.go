@@ -26,14 +26,19 @@ const (
 	Policy    Kind = "policy"    // which blocks go first where memory is short
 	Driver    Kind = "driver"    // of all devices
 	Machine   Kind = "machine"   // that is modelled
+
+	MachineParameter Kind = "machine parameter" // of it: --set machine.NAME
 )
 
 // Axis is something that changes from point to point, with the values that it takes.
 type Axis struct {
 	Kind   Kind
-	Name   string // of a parameter; of others as their Kind
+	Name   string // of a parameter, of a machine's machine.NAME; of others as their Kind
 	Values []string
 }
+
+// OfMachine begins the names of a machine's parameters among those that are set.
+const OfMachine = "machine."
 
 // ParseAxis reads NAME=VALUES. VALUES are values and ranges with commas between:
 //
@@ -52,6 +57,9 @@ func ParseAxis(text string) (Axis, error) {
 		return Axis{}, fmt.Errorf("%q: want NAME=VALUES, as in n=2..64*2 or size=64KiB,1MiB: %w", text, mem.ErrInvalidValue)
 	}
 	a := Axis{Kind: Parameter, Name: name}
+	if strings.HasPrefix(name, OfMachine) {
+		a.Kind = MachineParameter
+	}
 	for _, item := range split(list) {
 		values, err := expand(strings.TrimSpace(item))
 		if err != nil {

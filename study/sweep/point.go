@@ -26,8 +26,8 @@ type Config struct {
 	Axes []Axis
 	// Build says which program runs the points: see Executable.
 	Build string
-	// Machine makes the machine that an axis of that kind names, for so many devices.
-	Machine func(ctx context.Context, name string, devices int) (*machine.Machine, error)
+	// Machine makes the machine that an axis of that kind names.
+	Machine func(ctx context.Context, name string, opt machine.Options) (*machine.Machine, error)
 	// Stamps has the devices of machines keep no bytes (scenario.RunOptions.Stamps).
 	Stamps bool
 	// Fast leaves times out where they are of this computer, and so may run several
@@ -100,6 +100,17 @@ func (c *Config) Scenario(ctx context.Context, settings []Setting) (*scenario.Sc
 	return s, err
 }
 
+// MachineOptions are what a machine gets at a point, for a scenario.
+func MachineOptions(s *scenario.Scenario, settings []Setting) machine.Options {
+	opt := machine.Options{Devices: len(s.Devices), Set: make(map[string]string)}
+	for _, p := range settings {
+		if p.Axis.Kind == MachineParameter {
+			opt.Set[strings.TrimPrefix(p.Axis.Name, OfMachine)] = p.Value
+		}
+	}
+	return opt
+}
+
 // Options say how the scenario at a point is run: on which machine, if on one.
 func (c *Config) Options(ctx context.Context, s *scenario.Scenario, settings []Setting) (opt scenario.RunOptions, err error) {
 	opt.Stamps = c.Stamps
@@ -107,7 +118,7 @@ func (c *Config) Options(ctx context.Context, s *scenario.Scenario, settings []S
 		if p.Axis.Kind != Machine {
 			continue
 		}
-		if opt.Machine, err = c.Machine(ctx, p.Value, len(s.Devices)); err != nil {
+		if opt.Machine, err = c.Machine(ctx, p.Value, MachineOptions(s, settings)); err != nil {
 			return opt, fmt.Errorf("%s: %w", Label(settings), err)
 		}
 	}

@@ -167,7 +167,7 @@ func TestAPointIsKnownByAllThatItsFiguresDependOn(t *testing.T) {
 	for _, text := range []string{"", "chunk: 64 KiB", "staging: 8 MiB", "exact: true", "host: {enqueue: 1 us}"} {
 		key("a machine with "+text, func(c *sweep.Config) {
 			c.Axes = []sweep.Axis{{Kind: sweep.Machine, Name: "machine", Values: []string{"m"}}}
-			c.Machine = func(context.Context, string, int) (*machine.Machine, error) {
+			c.Machine = func(context.Context, string, machine.Options) (*machine.Machine, error) {
 				return machine.Parse("m.yaml", []byte("devices: [{name: gpu, count: 2}]\nlinks: [{between: [host, gpu], latency: 1 us, bandwidth: 10 GB/s}]\n"+text), machine.Options{})
 			}
 		})
@@ -327,14 +327,32 @@ func TestASweepThatNeverBeginsSaysSo(t *testing.T) {
 }
 
 // TestMachinesAreSwept: in virtual time, the same times however many points run at once.
+func TestParametersOfAMachineAreSwept(t *testing.T) {
+	c := config(t, turns)
+	c.Fast = false
+	c.Axes = append(c.Axes, sweep.Axis{Kind: sweep.Machine, Name: "machine", Values: []string{"m"}})
+	axis, err := sweep.ParseAxis("machine.nic=1 GB/s,4 GB/s")
+	require.NoError(t, err)
+	c.Axes = append(c.Axes, axis)
+	c.Machine = func(_ context.Context, _ string, opt machine.Options) (*machine.Machine, error) {
+		return machine.Parse("m.yaml", []byte("params: {nic: {type: bandwidth}}\ndevices: [{name: gpu, count: any}]\nlinks: [{between: [host, gpu], bandwidth: nic}]"), opt)
+	}
+	res, err := sweep.Run(t.Context(), c, sweep.RunOptions{})
+	require.NoError(t, err)
+	require.Len(t, res.Rows, 2)
+	require.Equal(t, "4 GB/s", res.Rows[1].Parameters["machine.nic"])
+	require.InEpsilon(t, 4, float64(res.Rows[0].ElapsedNS)/float64(res.Rows[1].ElapsedNS), 0.01)
+	require.NotEqual(t, res.Rows[0].Point, res.Rows[1].Point)
+}
+
 func TestMachinesAreSwept(t *testing.T) {
 	var first string
 	for _, jobs := range []int{1, 3} {
 		c := config(t, turns, "n=2..8*2")
 		c.Fast = false
 		c.Axes = append(c.Axes, sweep.Axis{Kind: sweep.Machine, Name: "machine", Values: []string{"h200-pcie", "h200-nvlink"}})
-		c.Machine = func(_ context.Context, name string, n int) (*machine.Machine, error) {
-			return machine.Named(name, machine.Options{Devices: n})
+		c.Machine = func(_ context.Context, name string, opt machine.Options) (*machine.Machine, error) {
+			return machine.Named(name, opt)
 		}
 		res, err := sweep.Run(t.Context(), c, sweep.RunOptions{Jobs: jobs})
 		require.NoError(t, err)

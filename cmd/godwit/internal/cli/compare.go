@@ -82,6 +82,9 @@ func (f *compareFlags) contestants(ctx context.Context, files []string) (out []c
 	clocks, bare := f.clock, f.scenarioFlags
 	switch {
 	case len(clocks) == 0:
+		if err := f.checkMachineSet(); err != nil {
+			return nil, err
+		}
 		clocks = []string{""}
 	case f.machine == "":
 		return nil, errors.New("--clock: modelled on what? want --machine, too")
@@ -155,7 +158,7 @@ func (f *compareFlags) at(ctx context.Context, c *sweep.Config, p []sweep.Settin
 	}
 	how, err := c.Options(ctx, s, p)
 	if clock == "modelled" {
-		how.Machine, err = c.Machine(ctx, f.machine, len(s.Devices))
+		how.Machine, err = loadMachine(ctx, f.machine, sweep.MachineOptions(s, p))
 	}
 	return s, how, err
 }

@@ -12,6 +12,7 @@ import (
 	"godwit/internal/figures"
 	"godwit/mem"
 	"godwit/study/machine"
+	"godwit/study/sweep"
 )
 
 // machinesOutput is what godwit machines prints with --json; with a name it prints one of
@@ -42,6 +43,7 @@ type wayInfo struct {
 func newMachines() *cobra.Command {
 	var asJSON bool
 	var most int
+	var given []string
 	cmd := &cobra.Command{
 		Use:   "machines [NAME | FILE]",
 		Short: "List the built-in machines, show one, or write them out to be changed",
@@ -66,7 +68,14 @@ what counts: nothing is measured here.`,
 			if most < 0 || most > machine.MaxDevices {
 				return fmt.Errorf("--devices %d: want 0 to %d", most, machine.MaxDevices)
 			}
-			m, err := loadMachine(cmd.Context(), args[0], machine.Options{Devices: most})
+			set, err := setOfMachine(given)
+			if err == nil && len(set) < len(given) {
+				err = fmt.Errorf("--set %s: want machine.NAME=VALUE, each once", strings.Join(given, " "))
+			}
+			if err != nil {
+				return err
+			}
+			m, err := loadMachine(cmd.Context(), args[0], machine.Options{Devices: most, Set: set})
 			if err != nil {
 				return err
 			}
@@ -76,10 +85,12 @@ what counts: nothing is measured here.`,
 				return writeJSON(cmd.OutOrStdout(), info)
 			}
 			info.print(cmd.OutOrStdout())
+			describeParams(cmd.OutOrStdout(), sweep.OfMachine, m.Params)
 			return nil
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	cmd.Flags().StringArrayVar(&given, "set", nil, "`machine.NAME=VALUE` of a parameter of the machine")
 	cmd.Flags().IntVar(&most, "devices", 0, "how many devices there are in all, `N`, where the machine leaves that open (count: any)")
 	var all []builtIn
 	for _, name := range machine.Names() {

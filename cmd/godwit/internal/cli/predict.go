@@ -79,7 +79,7 @@ signal's number where it was interrupted.`,
 	f.scenarioFlags.register(cmd)
 	f.timesFlags.register(cmd)
 	flags := cmd.Flags()
-	flags.Lookup("set").Usage = "`NAME=VALUES` of a parameter the scenario declares; several make the product"
+	flags.Lookup("set").Usage = "`NAME=VALUES` of a parameter the scenario declares, or of the machine, machine.NAME=VALUES; several make the product"
 	flags.Lookup("machine").Usage = "the `MACHINE` that predicts: a built-in one (godwit machines lists them) or a file"
 	flags.Lookup("warm").DefValue, f.warm = "1", 1
 	flags.Lookup("repeat").DefValue, f.repeat = "5", 5
@@ -155,8 +155,8 @@ func runPredict(ctx context.Context, w, told io.Writer, files []string, f *predi
 	if f.warm < 0 || f.repeat < 1 {
 		return fmt.Errorf("--warm %d --repeat %d: want at least 0 and 1", f.warm, f.repeat)
 	}
-	c.Machine = func(ctx context.Context, devices int) (*machine.Machine, error) {
-		return loadMachine(ctx, f.machine, machine.Options{Devices: devices})
+	c.Machine = func(ctx context.Context, opt machine.Options) (*machine.Machine, error) {
+		return loadMachine(ctx, f.machine, opt)
 	}
 	if f.slope != "" {
 		if c.Slope, err = predict.ParseSlope(f.slope); err != nil {

@@ -31,15 +31,17 @@ type commandFlags struct {
 	policies []string
 	memory   []string
 	machine  string
+	set      []string
 }
 
 // commandOnly are their names, and bothKinds those of the flags that do not say which kind of
 // trace is meant.
-var commandOnly, bothKinds = []string{"policy", "memory", "machine"}, []string{"json", "help"}
+var commandOnly, bothKinds = []string{"policy", "memory", "machine", "set"}, []string{"json", "help"}
 
 func (f *commandFlags) register(fl *pflag.FlagSet) {
 	fl.StringSliceVar(&f.policies, "policy", []string{"lru", "cost", eviction.Belady}, "of command traces: eviction policies: "+strings.Join(eviction.Policies(), ", "))
 	fl.StringSliceVar(&f.memory, "memory", []string{recordedMemory}, "of command traces: what each device has: sizes, percentages of the peak (50%), recorded, all")
+	fl.StringArrayVar(&f.set, "set", nil, "of command traces: `machine.NAME=VALUE` of a parameter of the machine")
 	fl.StringVar(&f.machine, "machine", "", "of command traces: replay on `MACHINE`, a built-in one (godwit machines) or a file, in its time")
 }
 
@@ -167,8 +169,18 @@ func replayCommands(ctx context.Context, out, errOut io.Writer, files []commandF
 // replayContext replays one context.
 func replayContext(ctx context.Context, path string, t *trace.CommandTrace, f replayFlags) (all []commandReplay, err error) {
 	var o cmdreplay.Options
+	set, err := setOfMachine(f.set)
+	switch {
+	case err == nil && len(set) < len(f.set):
+		err = fmt.Errorf("--set %s: want machine.NAME=VALUE, of a parameter of --machine, each once", strings.Join(f.set, " "))
+	case err == nil && len(set) > 0 && f.machine == "":
+		err = fmt.Errorf("--set %s: of which machine? want --machine, too", f.set[0])
+	}
+	if err != nil {
+		return nil, err
+	}
 	if f.machine != "" {
-		if o.Machine, err = loadMachine(ctx, f.machine, machine.Options{Devices: len(t.Memories) - 1}); err != nil {
+		if o.Machine, err = loadMachine(ctx, f.machine, machine.Options{Devices: len(t.Memories) - 1, Set: set}); err != nil {
 			return nil, err
 		}
 	}

@@ -210,12 +210,15 @@ func (f *runFlags) apply(ctx context.Context, s *scenario.Scenario, opt *scenari
 	case f.machine == "" && f.seed != 0:
 		return errors.New("--seed: it draws the order of what happens at one instant of virtual time: want --machine, too")
 	case f.machine == "":
-		return f.checkStamps()
+		return errors.Join(f.checkStamps(), f.checkMachineSet())
 	case f.driver != "":
 		return fmt.Errorf("--machine %s and --driver %s: a run is on a machine or on a driver's devices", f.machine, f.driver)
 	}
 	opt.Seed, opt.Stamps = f.seed, f.stamps
-	opt.Machine, err = loadMachine(ctx, f.machine, machine.Options{Devices: len(s.Devices)})
+	set, err := setOfMachine(f.set)
+	if err == nil {
+		opt.Machine, err = loadMachine(ctx, f.machine, machine.Options{Devices: len(s.Devices), Set: set})
+	}
 	return err
 }
 

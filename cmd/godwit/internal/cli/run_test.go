@@ -109,6 +109,8 @@ func TestDevicesOfAnotherDriverHaveEachTheirMemory(t *testing.T) {
 }
 
 // TestRunExitCodes runs the built program, as a shell would.
+const nicMachine = "params: {nic: {type: bandwidth, default: 1 GB/s}}\ndevices: [{name: gpu, count: 2}]\nlinks: [{between: [host, gpu], bandwidth: nic}]\n"
+
 func TestRunExitCodes(t *testing.T) {
 	dir := t.TempDir()
 	bin := built(t)
@@ -176,7 +178,13 @@ func TestRunExitCodes(t *testing.T) {
 		{"the list of machines", []string{"machines"}, 0, ""},
 		{"one machine, with as many devices as wanted", []string{"machines", "h200-nvlink", "--devices", "3", "--json"}, 0, ""},
 		{"a machine nobody has", []string{"machines", "laptpo"}, 2, `did you mean "laptop"?`},
-		{"a machine's faulty file", []string{"machines", write("machine.yaml", "devices:\n- {name: a, count: 1e18}\n")}, 2, `machine.yaml:2: device "a": count "1e18": want a whole number`},
+		{"a machine's faulty file", []string{"machines", write("machine.yaml", "devices:\n- {name: a, count: 1e18}\n")}, 2, `machine.yaml:2: device "a": count "1e18": want from 1 to 16384`},
+		{"a machine's parameters", []string{"machines", write("nic.yaml", nicMachine), "--set", "machine.nic=2 GB/s"}, 0, ""},
+		{"a run on a machine with a parameter", []string{"run", "--example", "overlap", "--machine", filepath.Join(dir, "nic.yaml"), "--set", "machine.nic=2 GB/s"}, 0, ""},
+		{"a parameter that the machine does not have", []string{"run", "--example", "overlap", "--machine", filepath.Join(dir, "nic.yaml"), "--set", "machine.nics=2 GB/s"}, 2, `did you mean "nic"?`},
+		{"a parameter of no machine", []string{"run", "--example", "overlap", "--set", "machine.nic=2 GB/s"}, 2, "of which machine? want --machine, too"},
+		{"a parameter of a machine, swept without one", []string{"sweep", "--example", "overlap", "--set", "machine.nic=1,2"}, 2, "of which machine?"},
+		{"runs on a machine with two values", []string{"compare", "--example", "overlap", "--machine", filepath.Join(dir, "nic.yaml"), "--set", "machine.nic=1 GB/s,2 GB/s"}, 0, ""},
 		{"machines written", []string{"machines", "write", filepath.Join(dir, "mine"), "laptop"}, 0, ""},
 		{"devices that the machine lacks", []string{"run", "--driver", "opencl", example("overlap")}, 1, "OpenCL"},
 		{"devices", []string{"devices"}, 0, ""},

@@ -6,14 +6,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"godwit/examples"
+	"godwit/internal/expr"
 	"godwit/internal/input"
 	"godwit/internal/yaml"
 	"godwit/study/scenario"
+	"godwit/study/sweep"
 )
 
 // scenarioFlags are the flags of verbs that take a scenario: which one, and what it
@@ -32,7 +36,7 @@ type scenarioFlags struct {
 func (f *scenarioFlags) register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.example, "example", "", "take the built-in example `NAME` (godwit examples lists them)")
 	cmd.Flags().StringArrayVar(&f.inputs, "input", nil, "`NAME=FILE`: the file for an input the scenario declares")
-	cmd.Flags().StringArrayVar(&f.set, "set", nil, "`NAME=VALUE` of a parameter the scenario declares (SCENARIO --help lists them)")
+	cmd.Flags().StringArrayVar(&f.set, "set", nil, "`NAME=VALUE` of a parameter the scenario declares (SCENARIO --help lists them), or of the machine, machine.NAME=VALUE (godwit machines MACHINE)")
 	cmd.Flags().StringVar(&f.driver, "driver", "", "open all devices with driver `NAME` instead: cpu, tce, null, opencl")
 	cmd.Flags().StringVar(&f.policy, "policy", "", "which blocks go first where a memory is short, by `NAME`: cost, lru, belady, none")
 	cmd.Flags().StringVar(&f.memory, "memory", "4GiB", "`BYTES` that the scenario may name in all: buffers, content, what it reads")
@@ -71,6 +75,9 @@ func (f *scenarioFlags) options(set bool) (opt scenario.Options, err error) {
 		if !ok || name == "" {
 			return opt, fmt.Errorf("--set %q: want NAME=VALUE", given)
 		}
+		if strings.HasPrefix(name, sweep.OfMachine) {
+			continue
+		}
 		if before, twice := opt.Set[name]; twice && before != value && set {
 			return opt, fmt.Errorf("--set %s: it is set twice, to %q and to %q", name, before, value)
 		}
@@ -86,6 +93,31 @@ type scenarioText struct {
 	file  string
 	data  []byte
 	files map[string][]byte // of an example: what stands beside it
+}
+
+// setOfMachine is what a list of NAME=VALUE sets of a machine's parameters.
+func setOfMachine(set []string) (map[string]string, error) {
+	out := make(map[string]string)
+	for _, given := range set {
+		name, value, ok := strings.Cut(given, "=")
+		if name, ok = strings.CutPrefix(name, sweep.OfMachine); !ok {
+			continue
+		}
+		if before, twice := out[name]; twice && before != value {
+			return nil, fmt.Errorf("--set machine.%s: it is set twice, to %q and to %q", name, before, value)
+		}
+		out[name] = value
+	}
+	return out, nil
+}
+
+// checkMachineSet refuses parameters of a machine where there is none.
+func (f *scenarioFlags) checkMachineSet() error {
+	i := slices.IndexFunc(f.set, func(s string) bool { return strings.HasPrefix(s, sweep.OfMachine) })
+	if i < 0 || f.machine != "" {
+		return nil
+	}
+	return fmt.Errorf("--set %s: of which machine? want --machine, too", f.set[i])
 }
 
 // readScenario reads the scenario that a verb's argument and flags name: a file, - for
@@ -171,18 +203,7 @@ func describeScenario(cmd *cobra.Command, d *scenario.Description) {
 		fmt.Fprintf(out, ": %s", strings.TrimSpace(d.About))
 	}
 	fmt.Fprintln(out)
-	if len(d.Params) > 0 {
-		fmt.Fprintf(out, "\nParameters, --set NAME=VALUE:\n")
-		g := newTable(6, "name", "type", "default", "may be", "")
-		for _, p := range d.Params {
-			def := p.Default
-			if p.Required {
-				def = "(to be set)"
-			}
-			g.Row(p.Name, typeText(&p), def, boundsText(&p), p.About)
-		}
-		g.Print(out, screenWidth())
-	}
+	describeParams(out, "", d.Params)
 	if len(d.Inputs) > 0 {
 		fmt.Fprintf(out, "\nInputs, --input NAME=FILE:\n")
 		g := newTable(4, "name", "default", "")
@@ -201,16 +222,33 @@ func describeScenario(cmd *cobra.Command, d *scenario.Description) {
 	fmt.Fprintf(out, "\n%s --help lists the flags.\n", cmd.CommandPath())
 }
 
+// describeParams lists parameters, whose names have something before them where they are set.
+func describeParams(out io.Writer, before string, params []expr.Param) {
+	if len(params) == 0 {
+		return
+	}
+	fmt.Fprintf(out, "\nParameters, --set %sNAME=VALUE:\n", before)
+	g := newTable(6, "name", "type", "default", "may be", "")
+	for _, p := range params {
+		def := p.Default
+		if p.Required {
+			def = "(to be set)"
+		}
+		g.Row(p.Name, typeText(&p), def, boundsText(&p), p.About)
+	}
+	g.Print(out, screenWidth())
+}
+
 // typeText is a parameter's type for people.
-func typeText(p *scenario.Param) string {
-	if p.Type == scenario.List {
+func typeText(p *expr.Param) string {
+	if p.Type == expr.ListType {
 		return "list of " + string(p.Of)
 	}
 	return string(p.Type)
 }
 
 // boundsText says what a parameter may be.
-func boundsText(p *scenario.Param) string {
+func boundsText(p *expr.Param) string {
 	switch {
 	case len(p.Values) > 0:
 		return strings.Join(p.Values, ", ")

@@ -18,7 +18,6 @@ import (
 	"godwit/internal/figures"
 	"godwit/internal/outfile"
 	"godwit/internal/suggest"
-	"godwit/study/machine"
 	"godwit/study/plot"
 	"godwit/study/scenario"
 	"godwit/study/sweep"
@@ -94,7 +93,7 @@ signal's number where it was interrupted.`,
 // describeAxes says in the flags of a scenario that several values may be given.
 func describeAxes(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.Lookup("set").Usage = "`NAME=VALUES` of a parameter the scenario declares; several make the product"
+	flags.Lookup("set").Usage = "`NAME=VALUES` of a parameter the scenario declares, or of the machine, machine.NAME=VALUES; several make the product"
 	for _, name := range []string{"machine", "policy", "driver"} {
 		flags.Lookup(name).Usage += "; several, with commas between, make the product"
 	}
@@ -122,9 +121,7 @@ func (f *scenarioFlags) config(ctx context.Context, file, example string) (*swee
 	if f.driver != "" && f.machine != "" {
 		return nil, fmt.Errorf("--machine %s and --driver %s: a run is on a machine or on a driver's devices", f.machine, f.driver)
 	}
-	c.Machine = func(ctx context.Context, name string, devices int) (*machine.Machine, error) {
-		return loadMachine(ctx, name, machine.Options{Devices: devices})
-	}
+	c.Machine = loadMachine
 	for _, of := range []struct {
 		kind       sweep.Kind
 		name, list string
@@ -191,6 +188,9 @@ func runSweep(ctx context.Context, w io.Writer, file string, f *sweepFlags) (err
 		return err
 	}
 	if err := makeable(ctx, f.writes()...); err != nil {
+		return err
+	}
+	if err := f.checkMachineSet(); err != nil {
 		return err
 	}
 	c, err := f.config(ctx, file, f.example)

@@ -1,4 +1,11 @@
-package scenario
+// Package expr computes the expressions of scenarios and machines' files, and reads the parameters that
+// these declare.
+//
+// Expressions: numbers (64, 0x40, 2.5), with units of bytes (64 KiB) or of time (5 us);
+// texts in quotes; lists; names; + - * / % and comparisons, which are 1 or 0;
+// parentheses, LIST[INDEX] and the functions of call. Overflow is an error, and so is
+// a negative result where a size is wanted.
+package expr
 
 import (
 	"errors"
@@ -17,64 +24,61 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// Expressions: numbers (64, 0x40, 2.5), with units of bytes (64 KiB) or of time (5 us);
-// texts in quotes; lists; names; + - * / % and comparisons, which are 1 or 0;
-// parentheses, LIST[INDEX] and the functions of call. Overflow is an error, and so is
-// a negative result where a size is wanted.
-
-// scope answers names and sizes.
-type scope struct {
-	vars map[string]value
-	bad  map[string]bool // vars whose value could not be computed
+// Scope answers names and sizes.
+type Scope struct {
+	Vars map[string]Value
+	Bad  map[string]bool // Vars whose value could not be computed
 	// of are functions of a name: size, bytes of a buffer or sub-buffer; start, where it begins in its
 	// root buffer; input, bytes of an input's file.
-	of    map[string]func(name string) (uint64, error)
-	spend func(steps int) // counts what computing costs; nil counts nothing
+	Of    map[string]func(name string) (uint64, error)
+	Spend func(steps int) // counts what computing costs; nil counts nothing
+	// Rates reads a number with a unit per second, such as GB/s: machines' files have these. nil: there / divides.
+	Rates func(text string) (uint64, bool)
 }
 
-// with gives names values, over those that they have, until what it returns is called.
-func (sc *scope) with(names map[string]value) (restore func()) {
-	before := make(map[string]value)
+// With gives names values, over those that they have, until what it returns is called.
+func (sc *Scope) With(names map[string]Value) (restore func()) {
+	before := make(map[string]Value)
 	for name, v := range names {
-		if old, had := sc.vars[name]; had {
+		if old, had := sc.Vars[name]; had {
 			before[name] = old
 		}
-		sc.vars[name] = v
+		sc.Vars[name] = v
 	}
 	return func() {
 		for name := range names {
-			delete(sc.vars, name)
+			delete(sc.Vars, name)
 		}
-		maps.Copy(sc.vars, before)
+		maps.Copy(sc.Vars, before)
 	}
 }
 
 // maxWord is how long a word may be that has {expressions} in it, in bytes.
 const maxWord = 64 << 10
 
-// number computes a whole number.
-func (sc *scope) number(text string) (int64, error) {
-	v, err := sc.eval(text)
+// Number computes a whole number.
+func (sc *Scope) Number(text string) (int64, error) {
+	v, err := sc.Eval(text)
 	if err != nil {
 		return 0, err
 	}
-	return v.whole()
+	return v.Whole()
 }
 
-// duration computes a time. It may be written as Go writes one, too: 1m30s.
-func (sc *scope) duration(text string) (time.Duration, error) {
+// Duration computes a time. It may be written as Go writes one, too: 1m30s.
+func (sc *Scope) Duration(text string) (time.Duration, error) {
 	if d, err := time.ParseDuration(strings.ReplaceAll(text, " ", "")); err == nil {
 		return d, nil
 	}
-	v, err := sc.eval(text)
-	if err == nil && v.kind != durationValue {
-		err = fmt.Errorf("want a time such as 5us, not %v", v.kind)
+	v, err := sc.Eval(text)
+	if err == nil && v.Kind != DurationKind {
+		err = fmt.Errorf("want a time such as 5us, not %v", v.Kind)
 	}
-	return time.Duration(v.i), err
+	return time.Duration(v.Int), err
 }
 
-// eval computes text.
-func (sc *scope) eval(text string) (value, error) {
+// Eval computes text.
+func (sc *Scope) Eval(text string) (Value, error) {
 	sc.cost(len(text) / 8)
 	p := &exprParser{scope: sc, rest: text}
 	v := p.comparison()
@@ -86,16 +90,16 @@ func (sc *scope) eval(text string) (value, error) {
 }
 
 // cost counts steps.
-func (sc *scope) cost(steps int) {
-	if sc.spend != nil {
-		sc.spend(steps)
+func (sc *Scope) cost(steps int) {
+	if sc.Spend != nil {
+		sc.Spend(steps)
 	}
 }
 
 // exprParser is a recursive-descent parser that computes as it goes. What if() does
 // not choose is parsed, and not computed.
 type exprParser struct {
-	scope  *scope
+	scope  *Scope
 	rest   string
 	depth  int
 	skip   int // nested parts that are not wanted
@@ -107,27 +111,27 @@ type exprParser struct {
 // have in all.
 const (
 	maxNesting  = 100
-	maxElements = 10_000
+	MaxElements = 10_000
 )
 
-// errReported is a number that is not known because of a fault that was
+// ErrReported is a number that is not known because of a fault that was
 // reported where it is.
-var errReported = errors.New("not known because of an error above")
+var ErrReported = errors.New("not known because of an error above")
 
 // fail notes a fault of the text, and ends the parsing.
-func (p *exprParser) fail(format string, args ...any) value {
+func (p *exprParser) fail(format string, args ...any) Value {
 	if p.err == nil {
 		p.err = fmt.Errorf(format, args...)
 	}
 	p.rest = ""
-	return value{}
+	return Value{}
 }
 
 // result is what an operation came to; its fault counts where it is wanted.
-func (p *exprParser) result(v value, err error) value {
+func (p *exprParser) result(v Value, err error) Value {
 	switch {
 	case p.err != nil || p.skip > 0:
-		return value{}
+		return Value{}
 	case err != nil:
 		return p.fail("%w", err)
 	}
@@ -150,7 +154,7 @@ func (p *exprParser) accept(ops string) byte {
 // operator has two operands.
 type operator struct {
 	sign    string
-	compute func(a, b value) (value, error)
+	compute func(a, b Value) (Value, error)
 }
 
 // operators are all of them, those that bind least first.
@@ -160,23 +164,23 @@ var operators = [][]operator{
 		ordered("<=", func(c int) bool { return c <= 0 }), ordered(">=", func(c int) bool { return c >= 0 }),
 		ordered("<", func(c int) bool { return c < 0 }), ordered(">", func(c int) bool { return c > 0 }),
 	},
-	{{"+", func(a, b value) (value, error) { return add(a, b, 1) }}, {"-", func(a, b value) (value, error) { return add(a, b, -1) }}},
+	{{"+", func(a, b Value) (Value, error) { return add(a, b, 1) }}, {"-", func(a, b Value) (Value, error) { return add(a, b, -1) }}},
 	{{"*", multiply}, {"/", divide}, {"%", remainder}},
 }
 
 // ordered is an operator that compares.
 func ordered(sign string, is func(c int) bool) operator {
-	return operator{sign, func(a, b value) (value, error) {
-		c, err := compare(a, b)
+	return operator{sign, func(a, b Value) (Value, error) {
+		c, err := Compare(a, b)
 		return truth(is(c)), err
 	}}
 }
 
-func (p *exprParser) comparison() value { return p.binary(0) }
+func (p *exprParser) comparison() Value { return p.binary(0) }
 
 // binary reads operands with operators between that bind at least as a level's do. Comparisons
 // do not follow each other.
-func (p *exprParser) binary(level int) value {
+func (p *exprParser) binary(level int) Value {
 	if level == len(operators) {
 		return p.factor()
 	}
@@ -191,14 +195,14 @@ func (p *exprParser) binary(level int) value {
 		p.rest = p.rest[len(o.sign):]
 		w := p.binary(level + 1)
 		out, err := o.compute(v, w)
-		if v = p.result(out, err); v.kind == listValue {
-			p.made(len(v.list))
+		if v = p.result(out, err); v.Kind == ListKind {
+			p.made(len(v.List))
 		}
 	}
 	return v
 }
 
-func (p *exprParser) factor() value {
+func (p *exprParser) factor() Value {
 	if p.depth++; p.depth > maxNesting {
 		return p.fail("nested too deep")
 	}
@@ -218,33 +222,33 @@ func (p *exprParser) factor() value {
 }
 
 // element computes list[at].
-func element(list, at value) (value, error) {
-	i, err := at.whole()
+func element(list, at Value) (Value, error) {
+	i, err := at.Whole()
 	switch {
-	case list.kind != listValue:
-		return value{}, fmt.Errorf("%v is %v, and has no elements", list, list.kind)
+	case list.Kind != ListKind:
+		return Value{}, fmt.Errorf("%v is %v, and has no elements", list, list.Kind)
 	case err != nil:
-		return value{}, err
-	case i < 0 || i >= int64(len(list.list)):
-		return value{}, fmt.Errorf("element %d of %d: they count from 0", i, len(list.list))
+		return Value{}, err
+	case i < 0 || i >= int64(len(list.List)):
+		return Value{}, fmt.Errorf("element %d of %d: they count from 0", i, len(list.List))
 	}
-	return list.list[i], nil
+	return list.List[i], nil
 }
 
-func (p *exprParser) operand() value {
+func (p *exprParser) operand() Value {
 	switch open := p.accept("([\"'"); open {
 	case '(':
 		v := p.comparison()
 		p.expect(')')
 		return v
 	case '[':
-		return value{kind: listValue, list: p.elements(']')}
+		return Value{Kind: ListKind, List: p.elements(']')}
 	case '"', '\'':
 		end := strings.IndexByte(p.rest, open)
 		if end < 0 {
 			return p.fail("%q is missing", open)
 		}
-		v := textOf(p.rest[:end])
+		v := Text(p.rest[:end])
 		p.rest = p.rest[end+1:]
 		return v
 	}
@@ -265,27 +269,27 @@ func (p *exprParser) operand() value {
 }
 
 // named is what a name stands for.
-func (p *exprParser) named(name string) value {
-	v, ok := p.scope.vars[name]
+func (p *exprParser) named(name string) Value {
+	v, ok := p.scope.Vars[name]
 	switch {
 	case p.skip > 0:
-		return value{}
-	case p.scope.bad[name]:
-		return p.fail("%q: %w", name, errReported)
+		return Value{}
+	case p.scope.Bad[name]:
+		return p.fail("%q: %w", name, ErrReported)
 	case !ok:
-		return p.fail("no number is named %q%s", name, suggest.For(name, slices.Sorted(maps.Keys(p.scope.vars))))
+		return p.fail("no number is named %q%s", name, suggest.For(name, slices.Sorted(maps.Keys(p.scope.Vars))))
 	}
 	return v
 }
 
 // elements reads values with commas between, up to what closes them.
-func (p *exprParser) elements(end byte) (out []value) {
+func (p *exprParser) elements(end byte) (out []Value) {
 	if p.accept(string(end)) != 0 {
 		return nil
 	}
 	for p.err == nil {
 		v := p.comparison()
-		if v.kind == listValue && end == ']' {
+		if v.Kind == ListKind && end == ']' {
 			p.fail("a list in a list")
 		}
 		out = append(out, v)
@@ -301,8 +305,8 @@ func (p *exprParser) elements(end byte) (out []value) {
 // made counts elements of lists.
 func (p *exprParser) made(n int) {
 	p.scope.cost(n)
-	if p.length += n; p.length > maxElements {
-		p.fail("lists of more than %d elements", maxElements)
+	if p.length += n; p.length > MaxElements {
+		p.fail("lists of more than %d elements", MaxElements)
 	}
 }
 
@@ -334,7 +338,7 @@ func (p *exprParser) while(is func(rune) bool) string {
 
 // literal reads a number, with a unit where it has one: 64, 0x40, 1e9, 2.5, 64 KiB,
 // 1.5 MB, 5 us.
-func (p *exprParser) literal() value {
+func (p *exprParser) literal() Value {
 	start := p.rest
 	digits := p.while(func(r rune) bool { return r == '.' || isWord(r) })
 	if n := len(digits); n > 1 && n < len(start)-1 && (digits[n-1] == 'e' || digits[n-1] == 'E') && strings.IndexByte("+-", start[n]) >= 0 && isDigit(start[n+1]) && isReal(digits[:n-1]) {
@@ -344,22 +348,38 @@ func (p *exprParser) literal() value {
 	if isReal(digits) {
 		digits += p.unit()
 	}
+	if v, ok := p.rate(digits); ok {
+		return v
+	}
 	plain := strings.ReplaceAll(digits, "_", "")
 	if v, err := strconv.ParseInt(digits, 0, 64); err == nil {
-		return integerOf(v)
+		return Integer(v)
 	} else if v, err := strconv.ParseFloat(plain, 64); err == nil && isReal(digits) {
 		if strings.ContainsAny(plain, ".eE") {
-			return realOf(v)
+			return Real(v)
 		}
 		return p.fail("%s %w", plain, errOverflow)
 	}
 	if v, err := humanize.ParseBytes(plain); err == nil && v <= math.MaxInt64 {
-		return integerOf(int64(v))
+		return Integer(int64(v))
 	}
 	if d, err := time.ParseDuration(plain); err == nil {
-		return durationOf(d)
+		return Duration(d)
 	}
 	return p.fail("%q is not a number of bytes", digits)
+}
+
+// rate is a number with a unit per second, which the scope knows.
+func (p *exprParser) rate(digits string) (Value, bool) {
+	rest, ok := strings.CutPrefix(p.rest, "/s")
+	if next, _ := utf8.DecodeRuneInString(rest); !ok || isWord(next) || p.scope.Rates == nil {
+		return Value{}, false
+	}
+	v, ok := p.scope.Rates(digits + "/s")
+	if ok {
+		p.rest = rest
+	}
+	return Integer(int64(v)), ok
 }
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
@@ -380,21 +400,21 @@ func (p *exprParser) unit() string {
 }
 
 // ofName computes size(NAME), start(NAME) or input(NAME).
-func (p *exprParser) ofName(function string) value {
+func (p *exprParser) ofName(function string) Value {
 	name := p.word()
 	p.expect(')')
 	if p.err != nil || p.skip > 0 {
-		return value{}
+		return Value{}
 	}
-	v, err := p.scope.of[function](name)
+	v, err := p.scope.Of[function](name)
 	if err != nil {
 		return p.fail("%s(%s): %w", function, name, err)
 	}
-	return integerOf(int64(v))
+	return Integer(int64(v))
 }
 
-// expand replaces each {expression} in a name by its value.
-func (sc *scope) expand(text string) (string, error) {
+// Expand replaces each {expression} in a name by its value.
+func (sc *Scope) Expand(text string) (string, error) {
 	var b strings.Builder
 	for {
 		open := strings.IndexByte(text, '{')
@@ -406,8 +426,8 @@ func (sc *scope) expand(text string) (string, error) {
 		if end < 0 {
 			return "", fmt.Errorf("%q: } is missing", text)
 		}
-		v, err := sc.eval(text[open+1 : open+end])
-		if err == nil && v.kind == listValue {
+		v, err := sc.Eval(text[open+1 : open+end])
+		if err == nil && v.Kind == ListKind {
 			err = fmt.Errorf("%v: a list is no part of a name", v)
 		}
 		if err != nil {
