@@ -99,8 +99,9 @@ type scenarioText struct {
 func setOfMachine(set []string) (map[string]string, error) {
 	out := make(map[string]string)
 	for _, given := range set {
-		name, value, ok := strings.Cut(given, "=")
-		if name, ok = strings.CutPrefix(name, sweep.OfMachine); !ok {
+		name, value, _ := strings.Cut(given, "=")
+		name, ok := strings.CutPrefix(name, sweep.OfMachine)
+		if !ok {
 			continue
 		}
 		if before, twice := out[name]; twice && before != value {
