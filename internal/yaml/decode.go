@@ -192,7 +192,7 @@ func (f *File) Number(n ast.Node, what string, tag reflect.StructTag) (v uint64,
 	least, most := bound("from", k.least), bound("to", k.most)
 	big, ok := k.parse(text)
 	var err error
-	if !ok && f.Compute != nil {
+	if !ok && f.Compute != nil && !numberRule.MatchString(text) { // a number of another unit is none of this
 		big, err = f.Compute(text, unit)
 		ok = err == nil
 	}
