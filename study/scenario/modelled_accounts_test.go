@@ -86,3 +86,26 @@ commands:
 		t.Errorf("not verified: %v", res.Mismatches)
 	}
 }
+
+func TestStepsOfEvictionsAndOfWhatIsNoCommandOfAQueue(t *testing.T) {
+	res := modelledRun(t, `
+devices: [{name: left, driver: cpu, memory: 4 KiB}]
+buffers: [{name: a, size: 3 KiB, fill: 1}, {name: b, size: 3 KiB}]
+events: [go]
+commands:
+- {read: a, queue: left}
+- {fill: a, pattern: 3, queue: left}
+- {fill: b, pattern: 2, queue: left, after: go}
+- {set: go}
+`, pairMachine, Options{}, RunOptions{})
+	steps := res.Steps()
+	for i, s := range steps {
+		timeless := strings.HasPrefix(s.What, "#4") || s.Copy && !strings.HasPrefix(s.What, "3 KiB of a at 0, host")
+		if (s.Ended == 0) != timeless {
+			t.Errorf("step %d, %s, has ended after %d ns", i, s.What, s.Ended)
+		}
+	}
+	if len(steps) < 6 {
+		t.Errorf("%d steps: want four commands, a copy and an eviction: %v", len(steps), steps)
+	}
+}

@@ -120,9 +120,9 @@ func (r *recorder) command(id uint64) *trace.CommandRecord {
 }
 
 // ended returns how a point ended that has: the record may come a moment after
-// those that wait for the point have gone on.
+// those that wait for the point have gone on. Of others, and of no point, it is empty.
 func (r *recorder) ended(p mem.Point) trace.CompletionRecord {
-	if !p.Reached() {
+	if p.IsZero() || !p.Reached() {
 		return trace.CompletionRecord{}
 	}
 	r.mu.Lock()
