@@ -157,8 +157,9 @@ func (l *Ledger[W]) Wrote(by W, accesses []mem.Access, failed bool) {
 			a.latest.Set(u.Range, Content[W]{Writer: by})
 			continue
 		}
-		a.latest.Set(u.Range, Content[W]{by, mem.SetOf(l.store(u.Memory))})
-		a.hold(l.store(u.Memory), u.Range)
+		m := l.store(u.Memory)
+		a.latest.Set(u.Range, Content[W]{by, mem.SetOf(m)})
+		a.set(m, u.Range, by)
 		for m := range a.part {
 			a.setPart(m, u.Range, whole)
 		}
@@ -225,7 +226,7 @@ var countRange = mem.Range{End: 8}
 // recount notes that r of a buffer may hold another count from now on: it was
 // written, or the host has mapped it for writing.
 func (l *Ledger[W]) recount(id mem.BufferID, r mem.Range) {
-	if l.sizes[id] == 0 || !r.Overlaps(countRange) {
+	if !r.Overlaps(countRange) || len(l.sizes) == 0 || l.sizes[id] == 0 {
 		return
 	}
 	for _, a := range l.buffers {

@@ -16,8 +16,9 @@ type Account struct {
 	mems    []*memory // by store; nil where there is no limit
 	buffers map[mem.BufferID]*buffer
 	version uint32
-	window  int   // commands of one memory after which a new window begins
-	epoch   int32 // of the window under way
+	total   uint64 // bytes of the buffers that take room
+	window  int    // commands of one memory after which a new window begins
+	epoch   int32  // of the window under way
 	closed  []*memory
 	sum     Bound
 }
@@ -47,6 +48,8 @@ type buffer struct {
 	parts   bool // it takes no room that is known of, and no move is charged to room
 	latest  rangemap.Map[content]
 	held    map[mem.MemoryID]*rangemap.Map[use] // by store; nil is nothing
+	last    *rangemap.Map[use]                  // of held, that which was looked for last
+	lastOn  mem.MemoryID                        // and its store
 	touched map[mem.MemoryID]uint32             // by store: the version counter when last used there
 }
 
@@ -105,6 +108,7 @@ func (a *Account) Create(id mem.BufferID, size uint64, initialised bool) error {
 	}
 	b.latest = rangemap.Make(size, c)
 	a.buffers[id] = b
+	a.total += size
 	return nil
 }
 
@@ -119,8 +123,9 @@ func (a *Account) Free(id mem.BufferID) {
 // Parts says that a buffer is stored by range from now on: how much room it takes is for who
 // stores it to say. It takes none, and no capacity is charged for moving it.
 func (a *Account) Parts(id mem.BufferID) {
-	if b := a.buffers[id]; b != nil {
+	if b := a.buffers[id]; b != nil && !b.parts {
 		b.parts = true
+		a.total -= b.size
 	}
 }
 
@@ -131,6 +136,9 @@ func (a *Account) Compulsory() uint64 { return a.sum.Compulsory }
 func (a *Account) Release(id mem.BufferID) {
 	if b := a.buffers[id]; b != nil {
 		a.dies(id, b, mem.Range{End: b.size}, 0)
+		if !b.parts {
+			a.total -= b.size
+		}
 		delete(a.buffers, id)
 		for _, m := range a.mems {
 			if m != nil {
@@ -165,10 +173,18 @@ func (a *Account) Command(accs []mem.Access) error {
 		}
 	}
 	for _, u := range accs {
-		if m := a.mems[a.topo.Store(u.Memory)]; m != nil && len(m.working) >= a.window {
+		if m := a.short(a.topo.Store(u.Memory)); m != nil && len(m.working) >= a.window {
 			a.flush()
 			break
 		}
+	}
+	return nil
+}
+
+// short is what is collected of a store; nil where it has room for all buffers that there are, so that nothing has to leave it.
+func (a *Account) short(s mem.MemoryID) *memory {
+	if m := a.mems[s]; m != nil && a.total > m.capacity {
+		return m
 	}
 	return nil
 }
@@ -177,8 +193,12 @@ func (a *Account) Command(accs []mem.Access) error {
 func (a *Account) enter(accs []mem.Access) {
 	for _, u := range accs {
 		s := a.topo.Store(u.Memory)
-		m, b := a.mems[s], a.buffers[u.Buffer]
-		if m == nil || b.parts || b.touched[s] == a.version {
+		m := a.short(s)
+		if m == nil {
+			continue
+		}
+		b := a.buffers[u.Buffer]
+		if b.parts || b.touched[s] == a.version {
 			continue
 		}
 		b.touched[s] = a.version
@@ -192,9 +212,9 @@ func (a *Account) enter(accs []mem.Access) {
 }
 
 // here is the point of a buffer's block on a store that the command under way
-// has made; nothing where the store has no limit.
+// has made; nothing where the store is not short.
 func (a *Account) here(id mem.BufferID, s mem.MemoryID) mark {
-	if m := a.mems[s]; m != nil {
+	if m := a.short(s); m != nil {
 		if b := m.block(id); b != nil {
 			return mark{a.epoch, int32(len(b.points) - 1)}
 		}
@@ -254,11 +274,15 @@ func (a *Account) write(u mem.Access) {
 
 // on is what a store was left with of the buffer.
 func (b *buffer) on(s mem.MemoryID) *rangemap.Map[use] {
+	if b.last != nil && b.lastOn == s {
+		return b.last
+	}
 	if b.held[s] == nil {
 		held := rangemap.Make(b.size, use{})
 		b.held[s] = &held
 	}
-	return b.held[s]
+	b.last, b.lastOn = b.held[s], s
+	return b.last
 }
 
 // dies charges what had been only where it was written, and is needed no more.
@@ -266,7 +290,7 @@ func (b *buffer) on(s mem.MemoryID) *rangemap.Map[use] {
 // that never read them. command is the one that needs them no more; 0 is none.
 func (a *Account) dies(id mem.BufferID, b *buffer, r mem.Range, command uint32) {
 	for part, c := range b.latest.In(r) {
-		m := a.mems[c.writer]
+		m := a.short(c.writer)
 		if c.version == 0 || c.version == a.version || c.shared || b.free || b.parts || m == nil || c.since.epoch != a.epoch {
 			continue
 		}

@@ -221,3 +221,37 @@ func TestAMemorySmallerThanACommandProvesNothing(t *testing.T) {
 	}
 	require.Zero(t, a.Bound().Capacity)
 }
+
+// TestAMemoryIsShortFromTheBufferOnThatDoesNotFit: what came before is charged nothing, so a run whose last buffer
+// comes late is bounded by no more than one that has it from the start.
+func TestAMemoryIsShortFromTheBufferOnThatDoesNotFit(t *testing.T) {
+	run := func(late bool) uint64 {
+		a := bound.New(mem.NewTopology("a"), []uint64{0, 2}, 0)
+		read := func(id mem.BufferID) {
+			require.NoError(t, a.Command([]mem.Access{{Buffer: id, Range: mem.Range{End: 1}, Memory: 1}}))
+		}
+		require.NoError(t, a.Create(1, 1, true))
+		require.NoError(t, a.Create(2, 1, true))
+		if !late {
+			require.NoError(t, a.Create(3, 1, true))
+		}
+		read(1)
+		read(2)
+		if late {
+			require.NoError(t, a.Create(3, 1, true))
+		}
+		for range 5 {
+			read(3)
+			read(1)
+			read(2)
+		}
+		a.Release(3)
+		read(1)
+		read(2)
+		got := a.Bound()
+		require.EqualValues(t, 3, got.Compulsory)
+		return got.Capacity
+	}
+	require.EqualValues(t, 7, run(false))
+	require.EqualValues(t, 6, run(true))
+}
