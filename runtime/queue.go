@@ -239,7 +239,8 @@ func (q *Queue) Finish(ctx context.Context, how ...devices.WaitMode) error {
 	if err := q.enter(); err != nil {
 		return err
 	}
-	pending := q.running(nil)
+	var last [1]mem.Point
+	pending := q.running(last[:0])
 	q.c.unlock()
 	if n := len(pending); n == 0 || n > few {
 		q.c.flush()

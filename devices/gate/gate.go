@@ -26,7 +26,9 @@ type Gate struct {
 func (g *Gate) Hold() { g.holds.Add(1) }
 
 // Drop gives one hold up; the last one opens the gate, once.
-func (g *Gate) Drop() (open bool) { return g.holds.Add(-1) < 0 }
+func (g *Gate) Drop() (open bool) {
+	return g.holds.Load() == 0 || g.holds.Add(-1) < 0 // alone nobody else can see it
+}
 
 // Failed notes that a Data wait has failed, before its hold is given up.
 func (g *Gate) Failed(p mem.Point, err error) {
@@ -38,8 +40,12 @@ func (g *Gate) Cause() *devices.DependencyError { return g.cause.Load() }
 
 // Reset makes the gate as a new one: its owner's hold alone closes it.
 func (g *Gate) Reset() {
-	g.holds.Store(0)
-	g.cause.Store(nil)
+	if g.holds.Load() != 0 {
+		g.holds.Store(0)
+	}
+	if g.cause.Load() != nil {
+		g.cause.Store(nil)
+	}
 }
 
 // Watch holds the gate for every wait that is not yet reached, by the owner's

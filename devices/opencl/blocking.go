@@ -94,7 +94,7 @@ func (q *Queue) carryOutAll() {
 func (h *host) waitForUnlocks(r *record) {
 	for i := range r.waits {
 		w := r.waits[i].Point
-		x := h.lines[w.Line]
+		x := r.queueOf(w)
 		if x == nil || w.Reached() {
 			continue
 		}

@@ -50,7 +50,7 @@ func (h *host) pollBlockersUnlocks(r *record, patience time.Duration) (again boo
 			continue
 		}
 		open++
-		x := h.lines[w.Line]
+		x := r.queueOf(w)
 		if x == nil {
 			continue
 		}
@@ -110,7 +110,7 @@ func (h *host) lookBeforeUnlocks(r *record, more func() bool) {
 	}
 	for i := 0; i < len(r.waits) && more(); i++ {
 		w := r.waits[i].Point
-		if x := h.lines[w.Line]; !w.Reached() && x != nil {
+		if x := r.queueOf(w); !w.Reached() && x != nil {
 			h.mu.Unlock()
 			h.poll(x, w, 0)
 			h.mu.Lock()

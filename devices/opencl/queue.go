@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -98,7 +99,7 @@ func (q *Queue) Submit(cmd *devices.Command, waits []mem.Wait) (mem.Point, error
 	}
 	r.forgotten, r.awaited = cmd.Unobserved, cmd.Awaited
 	r.waits = append(r.waits, waits...)
-	if q.inOrder && !q.tail.Reached() {
+	if q.inOrder && !q.tail.Reached() && !slices.ContainsFunc(waits, func(w mem.Wait) bool { return w.Point == q.tail }) {
 		r.waits = append(r.waits, mem.Wait{Point: q.tail, Kind: mem.Order})
 	}
 	r.strict = r.needsReached()
@@ -131,7 +132,7 @@ func (r *record) needsReached() bool {
 
 // flushOnce makes OpenCL start what was enqueued, where there is anything new.
 func (q *Queue) flushOnce() {
-	if !q.dirty.Swap(false) {
+	if !q.dirty.Load() || !q.dirty.Swap(false) {
 		return
 	}
 	q.use.RLock()
@@ -163,6 +164,9 @@ func (q *Queue) Wait(ctx context.Context, p mem.Point, mode devices.WaitMode) er
 		h.waitNative(q, p)
 	}
 	q.flushOnce()
+	if p.Reached() { // some hosts take a microsecond to read a clock
+		return p.Err()
+	}
 	for start := time.Now(); !p.Reached() && time.Since(start) < pollFor && ctx.Err() == nil; {
 		if again, _ := h.poll(q, p, askFor); !again {
 			break

@@ -243,7 +243,7 @@ func (h *host) resolveLocked(r *record) bool {
 // followLocked has r come after w, whose point is not reached: behind an edge, or held.
 func (h *host) followLocked(r *record, w *mem.Wait) {
 	var x *record
-	if q := h.lines[w.Point.Line]; q != nil && !r.strict {
+	if q := r.queueOf(w.Point); q != nil && !r.strict {
 		x = q.flight.get(w.Point.Seq)
 		if x == nil && q.span.has(w.Point.Seq) {
 			if q == r.line() {
@@ -287,6 +287,14 @@ func (r *record) await(w *mem.Wait) {
 // hasEvent reports whether others can wait for r in OpenCL.
 func (r *record) hasEvent() bool {
 	return r.state == native && (!r.completed || r.status == 0) && !r.hops
+}
+
+// queueOf is the queue of a point; nil where it is none of this host's.
+func (r *record) queueOf(p mem.Point) *Queue {
+	if p.Line == r.q.line { // most are
+		return r.q
+	}
+	return r.host.lines[p.Line]
 }
 
 // line is the in-order cl queue in which r's event is, nil where there is none.

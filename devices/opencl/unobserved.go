@@ -125,7 +125,9 @@ func (h *host) launchUnobservedUnlocks(r *record) (mem.Point, error) {
 		x.from = p.Seq
 	}
 	x.to = p.Seq
-	x.open.Store(true)
+	if !x.open.Load() {
+		x.open.Store(true)
+	}
 	h.refuseLocked(r) // the point is all that is left of it
 	return p, nil
 }
@@ -245,7 +247,7 @@ func (h *host) fenceAllUnlocks() {
 func (h *host) fenceWaitsUnlocks(r *record) {
 	for i := range r.waits {
 		w := r.waits[i].Point
-		if q := h.lines[w.Line]; q != nil && q.span.has(w.Seq) && (r.strict || q != r.line()) {
+		if q := r.queueOf(w); q != nil && q.span.has(w.Seq) && (r.strict || q != r.line()) {
 			h.fenceUnlocks(q)
 		}
 	}

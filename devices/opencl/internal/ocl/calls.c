@@ -5,7 +5,7 @@
 #include <string.h>
 #include <time.h>
 
-cl_int gw_submit(gw_cmd *c, const void *args, gw_args *set, const gw_handle *waits, void *host, gw_tag *tag)
+cl_int gw_submit(gw_cmd *c, const uint8_t *args, gw_handle set, const gw_handle *waits, char *host, gw_handle tag)
 {
 	cl_command_queue q = (cl_command_queue)c->queue;
 	cl_mem src = (cl_mem)c->src, dst = (cl_mem)c->dst;
@@ -33,7 +33,7 @@ cl_int gw_submit(gw_cmd *c, const void *args, gw_args *set, const gw_handle *wai
 		break;
 	case GW_LAUNCH:
 		gw_compiles(0);
-		err = gw_set_args(c, args, set);
+		err = gw_set_args(c, args, (gw_args *)set);
 		if (err == CL_SUCCESS)
 			err = clEnqueueNDRangeKernel(q, (cl_kernel)c->kernel, c->dims, c->offset, c->global, c->has_local ? c->local : NULL, nw, w, c->no_event ? NULL : &e);
 		break;
@@ -52,7 +52,7 @@ cl_int gw_submit(gw_cmd *c, const void *args, gw_args *set, const gw_handle *wai
 	if (err != CL_SUCCESS)
 		return err;
 	c->event = (gw_handle)e;
-	c->no_callback = tag && e ? gw_listen(e, tag) : CL_SUCCESS;
+	c->no_callback = tag && e ? gw_listen(e, (gw_tag *)tag) : CL_SUCCESS;
 	return CL_SUCCESS;
 }
 
@@ -60,7 +60,7 @@ cl_int gw_submit(gw_cmd *c, const void *args, gw_args *set, const gw_handle *wai
 // and takes about 0.1 ms; an enqueue and a wait for its end take a third longer.
 #define BRIEF (1u << 20)
 
-cl_int gw_transfer(gw_cmd *c, const gw_handle *waits, void *host, uintptr_t landing, int alone)
+cl_int gw_transfer(gw_cmd *c, const gw_handle *waits, char *host, uintptr_t landing, int alone)
 {
 	cl_bool blocking = alone && (c->size <= BRIEF || !gw_is_apart()) ? CL_TRUE : CL_FALSE;
 	const cl_event *w = c->nwaits ? (const cl_event *)waits : NULL;

@@ -85,14 +85,14 @@ GW_HIDDEN cl_int gw_set_args(gw_cmd *c, const void *args, gw_args *set);
 // values and handles their bytes, padded to 8; GW_ARG_SVM has an address. Behind
 // them are nreached more of that kind, which the kernel reaches by pointers in
 // memory. Of a fill it is the pattern. host is the host end of transfers.
-GW_HIDDEN cl_int gw_submit(gw_cmd *c, const void *args, gw_args *set, const gw_handle *waits, void *host, gw_tag *tag);
+GW_HIDDEN cl_int gw_submit(gw_cmd *c, const uint8_t *args, gw_handle set, const gw_handle *waits, char *host, gw_handle tag);
 
 // gw_transfer carries out a GW_READ or GW_WRITE behind the events in waits, and returns how it
 // ended. Where OpenCL has taken it, c->event is its event. It is enqueued and then waited
 // for: buffers are neither made nor released during an enqueue (loader.c, shape), and no enqueue starts
 // while one is to be. landing is the address of page-locked memory to go through; 0 is none. alone says that it
 // is behind nothing that has not ended: then it is one blocking call, but a long one where calls are kept apart.
-GW_HIDDEN cl_int gw_transfer(gw_cmd *c, const gw_handle *waits, void *host, uintptr_t landing, int alone);
+GW_HIDDEN cl_int gw_transfer(gw_cmd *c, const gw_handle *waits, char *host, uintptr_t landing, int alone);
 
 // gw_rect enqueues a rectangle, row by row where OpenCL does not take it whole: then
 // the last row waits for the others, so that its event is the end of them all.

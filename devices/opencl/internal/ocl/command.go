@@ -71,7 +71,7 @@ var (
 // stays where it is until the command has ended.
 func (c *Command) Submit(args []byte, set SetArgs, waits []Event, host []byte, t Tag) Status {
 	c.waits = uint32(len(waits))
-	return Status(C.gw_submit((*C.gw_cmd)(unsafe.Pointer(c)), unsafe.Pointer(first(args)), set.c, list(waits), unsafe.Pointer(first(host)), t.c))
+	return Status(C.gw_submit((*C.gw_cmd)(unsafe.Pointer(c)), bytes[C.uint8_t](args), handleOf(unsafe.Pointer(set.c)), list(waits), bytes[C.char](host), handleOf(unsafe.Pointer(t.c))))
 }
 
 // Transfer carries out c, a Read or Write, behind the events in waits, and returns how it
@@ -80,7 +80,7 @@ func (c *Command) Submit(args []byte, set SetArgs, waits []Event, host []byte, t
 // and alone, with nothing to wait for in its queue or elsewhere, it is one blocking call.
 func (c *Command) Transfer(waits []Event, host []byte, landing uint64, alone bool) Status {
 	c.waits = uint32(len(waits))
-	return Status(C.gw_transfer((*C.gw_cmd)(unsafe.Pointer(c)), list(waits), unsafe.Pointer(first(host)), C.uintptr_t(landing), truth(alone && landing == 0)))
+	return Status(C.gw_transfer((*C.gw_cmd)(unsafe.Pointer(c)), list(waits), bytes[C.char](host), C.uintptr_t(landing), truth(alone && landing == 0)))
 }
 
 // SetArgs is what the arguments of a kernel were set to last, so that only those that

@@ -48,6 +48,13 @@ func handle[T, H any](h H) T          { return *(*T)(unsafe.Pointer(&h)) } // an
 // list is what C gets for a slice of handles.
 func list[T ~uintptr](s []T) *C.gw_handle { return (*C.gw_handle)(unsafe.Pointer(first(s))) }
 
+// bytes is what C gets for a slice of bytes: as all that crosses here it points to what holds no pointers, so that
+// there is nothing for cgo to look through.
+func bytes[T, B any](s []B) *T { return (*T)(unsafe.Pointer(first(s))) }
+
+// handleOf is C memory of ours, as a handle.
+func handleOf(p unsafe.Pointer) C.gw_handle { return C.gw_handle(uintptr(p)) }
+
 func first[T any](s []T) *T {
 	if len(s) == 0 {
 		return nil
