@@ -24,7 +24,7 @@ type house struct {
 
 var bg = context.Background()
 
-func open(t testing.TB, b *bench, o virtual.Options, more ...func(*runtime.Options)) *house {
+func open(t testing.TB, b virtual.Machine, o virtual.Options, more ...func(*runtime.Options)) *house {
 	w, err := virtual.New(b, o)
 	require.NoError(t, err)
 	h := &house{TB: t, w: w, devs: w.Devices()}

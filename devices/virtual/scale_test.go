@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"godwit/devices/virtual"
+	"godwit/internal/network"
 	"godwit/runtime"
 )
 
@@ -70,6 +71,79 @@ func TestAThousandDevicesAndAMillionCommands(t *testing.T) {
 		require.InEpsilon(t, early, late, 0.10, "live heap")
 	}
 	t.Logf("%d devices, %d commands, %d copies: %v (opened in %v), heap %d MiB and %d MiB, %+v, network %+v", devices, commands, s.Steps, took.Round(time.Millisecond), opening.Round(time.Millisecond), early>>20, late>>20, h.w.Counts(), h.w.Network().Work())
+}
+
+// fatTree is a bench whose devices reach each other over leaves and spines: so many devices have a leaf, and each leaf
+// has a link to and from each spine.
+type fatTree struct {
+	*bench
+	leaf, spines int
+}
+
+func (f *fatTree) Bandwidths() []uint64 {
+	out := f.bench.Bandwidths()
+	for range 2 * f.devices / f.leaf * f.spines {
+		out = append(out, f.shared)
+	}
+	return out
+}
+
+func (f *fatTree) Copy(from, to int, size uint64) virtual.Work {
+	w := f.bench.Copy(from, to, size)
+	if from == 0 || to == 0 || from == to {
+		return w
+	}
+	w.Path = append([]network.Channel{network.Channel(3*from - 1)}, w.Path...)
+	if a, b := (from-1)/f.leaf, (to-1)/f.leaf; a != b {
+		first, spine := 2+3*f.devices, (a*7+b)%f.spines
+		w.Path = append(w.Path, network.Channel(first+2*(a*f.spines+spine)), network.Channel(first+2*(b*f.spines+spine)+1))
+	}
+	return w
+}
+
+// allToAll has every device hand a buffer that it fills to each of the others, round after round, by a fat tree of 8
+// spines: those of a leaf to those of all leaves. Buffers differ in size, so that hardly two copies end together.
+func allToAll(t testing.TB, devices, leaf, commands int) (*house, time.Duration) {
+	b := &bench{devices: devices, rate: 50 * gig, peers: 50 * gig, shared: 100 * gig, latency: 1500, setup: 700, kernel: 1000 * gig, call: 1}
+	h := open(t, &fatTree{b, leaf, 8}, virtual.Options{Stamps: true})
+	var bufs []*runtime.Buffer
+	for i := range devices {
+		bufs = append(bufs, h.buffer(4<<20+uint64(i*7919%devices)<<10))
+	}
+	finish := func() {
+		for _, q := range h.qs {
+			require.NoError(t, q.Finish(bg))
+		}
+	}
+	one := make([]*runtime.Buffer, 1)
+	start := time.Now()
+	for n := 0; n < commands; n += 2 {
+		i, round := n/2%devices, n/2/devices
+		if i == 0 && round%8 == 0 {
+			finish()
+		}
+		h.ok(h.qs[i].EnqueueFill(bg, bufs[i], []byte{1}, 0, bufs[i].Size()))
+		one[0] = bufs[i]
+		h.ok(h.qs[(i*37+round)%devices].EnqueueMigrate(bg, one, 0))
+	}
+	finish()
+	return h, time.Since(start)
+}
+
+// TestAThousandDevicesOnAFatTree is an all-to-all over shared spines; its short form is 128 devices and 20,000 commands,
+// with GODWIT_SCALE=1 1,024 devices and 1,000,000 commands on one core.
+func TestAThousandDevicesOnAFatTree(t *testing.T) {
+	devices, leaf, commands := 128, 8, 20_000
+	if os.Getenv("GODWIT_SCALE") != "" {
+		devices, leaf, commands = 1024, 32, 1_000_000
+		defer goruntime.GOMAXPROCS(goruntime.GOMAXPROCS(1))
+	}
+	h, took := allToAll(t, devices, leaf, commands)
+	work := h.w.Network().Work()
+	require.GreaterOrEqual(t, h.c.Stats().Steps, uint64(commands/2-devices))
+	require.Positive(t, h.w.Network().Usage(network.Channel(2+3*devices)).Full, "the first spine's first link")
+	require.NoError(t, h.w.Network().Check())
+	t.Logf("%d devices, %d commands: %v, %+v, %d us of virtual time, network %+v", devices, commands, took.Round(time.Millisecond), h.w.Counts(), h.w.Time()/1000, work)
 }
 
 // BenchmarkGroups is the cost of a command, of which every second copies, where groups of 8

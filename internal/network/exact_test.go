@@ -153,3 +153,33 @@ func TestWhatHasChangedIsFilledAsEverythingIs(t *testing.T) {
 		}
 	})
 }
+
+// Over the spines of 1,024 devices, too.
+func TestAThousandDevicesAreFilledAsEverythingIs(t *testing.T) {
+	x := tree{32, 32, 8}
+	bandwidths := x.bandwidths(50*giga, 100*giga)
+	n, bytes := build(t, bandwidths...), sizes()
+	flows, ids, checked := make([]network.Flow, 1024), make([]network.FlowID, 1024), 0
+	next := func(to, round int) {
+		flows[to] = network.Flow{Path: x.path((to*37+round)%1024, to, to/32*7+round), Bytes: bytes(), Tag: uint64(to)}
+		ids[to] = start(t, n, flows[to])
+	}
+	for to := range flows {
+		next(to, 0)
+	}
+	for ended := 0; ended < 4096; {
+		at, _ := n.Next()
+		for _, e := range n.Advance(at) {
+			ended++
+			next(int(e.Tag), ended%1024)
+		}
+		if ended/128 == checked {
+			continue
+		}
+		checked = ended / 128
+		require.NoError(t, n.Check())
+		for to, want := range exact(bandwidths, flows) {
+			require.Equal(t, want, n.Units(ids[to]), "after %d ends: to device %d", ended, to)
+		}
+	}
+}
