@@ -89,14 +89,29 @@ type Case struct {
 	settings []sweep.Setting
 }
 
+// Check reads a scenario and the machine at a point, so that what is at fault with them is known before
+// anything is measured.
+func (c *Config) Check(ctx context.Context, of *sweep.Config, settings []sweep.Setting) error {
+	if slices.ContainsFunc(settings, func(s sweep.Setting) bool { return s.Axis.Kind == sweep.Parameter && s.Axis.Name == c.Slope.Name }) {
+		return fmt.Errorf("%s: the slope is to be over %s, which is set: %w", sweep.Label(settings), c.Slope.Name, mem.ErrInvalidValue)
+	}
+	for _, p := range c.points(settings) {
+		s, err := c.scenario(ctx, of, p, c.Driver, c.Warm+max(c.Repeat, 1))
+		if err != nil {
+			return err
+		}
+		if _, err := c.Machine(ctx, sweep.MachineOptions(s, p)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Run measures and models a scenario at a point. What goes wrong there is the case's; the error is
-// that of ctx, or of a scenario that is at fault. What was read is not verified: that is for a run.
+// that of ctx. What was read is not verified: that is for a run.
 func (c *Config) Run(ctx context.Context, of *sweep.Config, settings []sweep.Setting) (out Case, err error) {
 	out = Case{Settings: sweep.Label(settings), settings: settings}
-	if err = c.run(ctx, of, &out); err == nil {
-		return out, nil
-	}
-	if bad := (scenario.Errors)(nil); ctx.Err() != nil || errors.As(err, &bad) {
+	if err = c.run(ctx, of, &out); err == nil || ctx.Err() != nil {
 		return out, err
 	}
 	out.Failed, _, _ = strings.Cut(err.Error(), "\n")

@@ -146,7 +146,11 @@ func (f *compareFlags) contestants(ctx context.Context, files []string) (out []c
 func (f *compareFlags) at(ctx context.Context, c *sweep.Config, p []sweep.Setting, clock string) (*scenario.Scenario, scenario.RunOptions, error) {
 	by := *c
 	switch clock {
-	case "", "modelled":
+	case "":
+	case "modelled":
+		if by.Base.Times > 0 { // of what is measured the last time has a trace, too, and one is as the other
+			by.Base.Times = by.Base.Warm + 1
+		}
 	case "measured":
 		by.Base.Driver = f.driver
 	default:

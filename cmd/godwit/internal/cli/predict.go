@@ -139,7 +139,11 @@ func (f *predictFlags) listed(ctx context.Context, files []string) (out []*sweep
 		}
 		of := bare
 		of.set = append(words[1:], f.set...)
-		c, err := of.config(ctx, filepath.Join(filepath.Dir(f.list), words[0]), "")
+		file := words[0]
+		if !filepath.IsAbs(file) {
+			file = filepath.Join(filepath.Dir(f.list), file)
+		}
+		c, err := of.config(ctx, file, "")
 		if err != nil {
 			return nil, fmt.Errorf("%s:%d: %w", f.list, n, err)
 		}
@@ -178,6 +182,9 @@ func runPredict(ctx context.Context, w, told io.Writer, files []string, f *predi
 			return err
 		}
 		for _, p := range points {
+			if err := c.Check(ctx, of, p); err != nil {
+				return endOf(ctx, err)
+			}
 			all = append(all, todo{of, p})
 		}
 	}
@@ -192,16 +199,16 @@ func runPredict(ctx context.Context, w, told io.Writer, files []string, f *predi
 	for i, t := range all {
 		k, err := c.Run(ctx, t.of, t.at)
 		if err != nil {
-			stopped = sweepError(endOf(ctx, err))
+			stopped = failed{endOf(ctx, err)}
 			break
 		}
 		out.Cases = append(out.Cases, k)
 		_, _ = fmt.Fprintf(told, "godwit: %3.0f s, %d of %d: %s\n", time.Since(start).Seconds(), i+1, len(all), oneCase(&k))
 	}
-	if stopped != nil && (ctx.Err() == nil || len(out.Cases) == 0) {
-		return stopped
-	}
 	if stopped != nil {
+		if len(out.Cases) == 0 {
+			return stopped
+		}
 		out.Stopped = stopped.Error()
 	}
 	out.Summary, out.Pairs = predict.Summarize(out.Cases), predict.CountPairs(out.Cases)

@@ -71,9 +71,9 @@ func show[T any](w io.Writer, names, group int, rows []T, specials ...special[T]
 			left--
 		}
 	}
-	t := newTable(left+1, header...)
+	t, group := newTable(left+1, header...), max(group-names+left, 0)
 	for k, row := range texts {
-		if k > 0 && !slices.Equal(row[:group-names+left], texts[k-1][:group-names+left]) {
+		if k > 0 && !slices.Equal(row[:group], texts[k-1][:group]) {
 			t.Line()
 		}
 		t.Row(row...)
