@@ -134,6 +134,11 @@ func (p *Planner) markInUse(plan *Plan, old bool) {
 	for _, a := range plan.Accesses {
 		p.mark(p.buffers[uint32(a.Buffer)], a.Range)
 	}
+	for _, n := range plan.spans { // a round's are more than what its entry accesses
+		for k := range p.blocksIn(p.buffers[uint32(n.Buffer)].at(n.Memory), n.Range) {
+			k.inUse = p.evictions
+		}
+	}
 	for i := range plan.Storage { // counts, too
 		w := &plan.Storage[i]
 		p.mark(p.buffers[uint32(w.Buffer)], w.Range)

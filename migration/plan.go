@@ -29,6 +29,7 @@ type Plan struct {
 	arena  []mem.Wait // the steps' waits, one after the other
 	groups []group
 	bounds []bound
+	spans  []Span // what it was planned with
 	edits  uint64 // the planner's when planned
 	lacks  bool   // a block is missing
 }

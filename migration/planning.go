@@ -20,6 +20,7 @@ import (
 // read as they are: nothing is copied.
 func (p *Planner) Plan(dst *Plan, accs []mem.Access, spans ...Span) error {
 	dst.reset()
+	dst.spans = append(dst.spans[:0], spans...)
 	p.commandWaits.reset()
 	err := p.accept(dst, accs)
 	for i := 0; i < len(dst.Accesses) && err == nil; i++ {

@@ -55,6 +55,8 @@ type root struct {
 	onRelease []func()             // protected by c.mu
 	gone      *countdown           // protected by c.mu: calls onRelease; nil until a view with callbacks is released
 	maps      []*mapRecord         // protected by c.mu: oldest first
+	slot      *slot                // immutable; nil where it is a buffer
+	dropped   bool                 // protected by c.mu
 }
 
 // lent reports whether the host's block is memory that no layer of the host's
@@ -278,10 +280,26 @@ func (b *Buffer) enter() error {
 		return err
 	}
 	err := b.live()
+	if err == nil && b.root.slot != nil {
+		err = b.root.unbound()
+	}
 	if err != nil {
 		b.c.unlock()
 	}
 	return err
+}
+
+// unusable is why a command cannot use what was released, or a slot.
+func (r *root) unusable() error {
+	if r.slot != nil {
+		return r.unbound()
+	}
+	return fmt.Errorf("buffer %s was released: %w", r.label(), mem.ErrInvalidBuffer)
+}
+
+// unbound is why a slot cannot be used as a buffer.
+func (r *root) unbound() error {
+	return fmt.Errorf("buffer %s is a slot of a recording, which only its commands can use: %w", r.label(), mem.ErrInvalidBuffer)
 }
 
 // live fails where b was released. c.mu is held.

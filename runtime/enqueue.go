@@ -50,9 +50,10 @@ const (
 	opSVMUnmap
 	opSVMMigrate
 	opSVMFree
+	opAhead // copies of a replay ahead of their use
 )
 
-var opNames = [...]string{"write", "read", "copy", "fill", "launch", "migrate", "marker", "barrier", "host-call", "read-rect", "write-rect", "copy-rect", "map", "unmap", "svm-map", "svm-unmap", "svm-migrate", "svm-free"}
+var opNames = [...]string{"write", "read", "copy", "fill", "launch", "migrate", "marker", "barrier", "host-call", "read-rect", "write-rect", "copy-rect", "map", "unmap", "svm-map", "svm-unmap", "svm-migrate", "svm-free", "ahead"}
 
 func (o opcode) String() string { return opNames[o] }
 
@@ -84,6 +85,9 @@ type request struct {
 	point         mem.Point
 	coarse, exact bool // of a rectangle: rows were taken together; must not be
 	call          func(context.Context) error
+
+	after  []mem.Wait // of a recorded command: what it waits for
+	listed bool       // it was recorded with a wait list
 }
 
 // borrowed is what a request looks at until it is submitted, and copies from.

@@ -39,9 +39,10 @@ type Event struct {
 // eventRecord is what an Event names. Records come from a table and return to
 // it; gen counts the lives. All fields are protected by eventTable.mu.
 type eventRecord struct {
-	point   mem.Point // on the queue's timeline or the context's of user events
-	queue   *Queue    // nil for user events
-	command uint64    // its number in the context, from 1; 0 for user events
+	point   mem.Point  // on the queue's timeline or the context's of user events
+	queue   *Queue     // nil for user events
+	command uint64     // its number in the context, from 1; 0 for user events; of a recorded command its number there
+	rec     *Recording // of a recorded command; else nil
 	gen     uint32
 	refs    int32
 	next    uint32 // free list: index + 1
@@ -83,8 +84,23 @@ func (t *eventTable) add(c *Context, q *Queue, command uint64, p mem.Point) Even
 	return e
 }
 
-// get copies a live record out.
-func (e Event) get() (eventRecord, error) { return e.count(0) }
+// addRecorded is add for a recorded command.
+func (t *eventTable) addRecorded(c *Context, rec *Recording, q *Queue, command uint64) Event {
+	e := t.add(c, q, command, mem.Point{})
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.at(e.idx).rec = rec
+	return e
+}
+
+// get copies a live record out, of what is no recorded command.
+func (e Event) get() (eventRecord, error) {
+	r, err := e.count(0)
+	if err == nil && r.rec != nil {
+		return r, fmt.Errorf("event %d stands for a recorded command, which only runs in replays: %w", e.idx, mem.ErrInvalidEvent)
+	}
+	return r, err
+}
 
 // lookup finds a live record, or nil. mu is held.
 func (t *eventTable) lookup(e Event) *eventRecord {
@@ -113,6 +129,9 @@ func (t *eventTable) appendWaits(dst []mem.Wait, c *Context, list []Event) ([]me
 		r := t.lookup(e)
 		if r == nil {
 			return dst, fmt.Errorf("wait list entry %d was released: %w", i, mem.ErrInvalidWaitList)
+		}
+		if r.rec != nil {
+			return dst, fmt.Errorf("wait list entry %d stands for a recorded command: %w", i, mem.ErrInvalidWaitList)
 		}
 		if r.point.Reached() && r.point.Succeeded() {
 			continue
@@ -154,7 +173,7 @@ func (e Event) Retain() error {
 // goes on. Fails with mem.ErrInvalidEvent where it is gone already.
 func (e Event) Release() error {
 	r, err := e.count(-1)
-	if q := r.queue; r.refs == 1 && q != nil && q.profiling && !e.c.tellsEnds() {
+	if q := r.queue; r.refs == 1 && q != nil && r.rec == nil && q.profiling && !e.c.tellsEnds() {
 		q.dev.Forget(r.point) // nobody can ask for its times any more
 	}
 	return err

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"godwit/devices"
 	"godwit/mem"
@@ -36,6 +37,8 @@ type Queue struct {
 	closed  bool          // protected by c.mu
 	closing chan struct{} // protected by c.mu: closed once dev.Close has returned; nil where nobody is in it
 	barrier mem.Point     // protected by c.mu: the last barrier, where out of order
+
+	recording atomic.Pointer[Recording] // changed under c.mu; nil where it records nothing
 
 	failMu sync.Mutex // a leaf
 	failed error      // protected by failMu: the first failure since the last Finish

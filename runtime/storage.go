@@ -248,6 +248,7 @@ func (c *Context) drop(r *root) error {
 	}
 	errs = append(errs, c.planner.Release(r.id))
 	delete(c.roots, r.id)
+	r.dropped = true
 	if c.opts.Trace != nil {
 		c.hooks.buffer(&trace.BufferRecord{Buffer: r.id, Name: r.name, Size: r.size, Released: true})
 	}

@@ -93,16 +93,23 @@ func (q *Queue) submit(ctx context.Context, req *request, in *borrowed) (Event, 
 		return Event{}, err
 	}
 	c.by.Enter(devices.Enqueue)
-	var called int64 // where anybody wants to know: some hosts take a microsecond to read a clock
-	if c.tellsEnds() {
-		called = c.Now()
+	if rec := q.recording.Load(); rec != nil {
+		if e, done, err := rec.add(req, in); done {
+			return e, err
+		}
 	}
+	return c.carry(ctx, req, in)
+}
+
+// carry has a request enqueued.
+func (c *Context) carry(ctx context.Context, req *request, in *borrowed) (Event, error) {
 	var so tries
 	defer func() {
 		if req.pages != nil {
 			req.pages.free()
 		}
 	}()
+	called := c.called()
 	for {
 		e, err := c.enqueue(req, in, called)
 		if err == nil {
@@ -112,6 +119,15 @@ func (q *Queue) submit(ctx context.Context, req *request, in *borrowed) (Event, 
 			return Event{}, err
 		}
 	}
+}
+
+// called is when a call began, where anybody wants to know: some hosts take a microsecond to
+// read a clock.
+func (c *Context) called() int64 {
+	if c.tellsEnds() {
+		return c.Now()
+	}
+	return 0
 }
 
 // tries is what was done so far for a request that failed.
@@ -258,11 +274,12 @@ func (c *Context) plan(req *request, in *borrowed) error {
 			return err
 		}
 	}
+	s.user = append(s.user, req.after...)
 	if err := c.collect(req, in); err != nil {
 		return err
 	}
 	if !q.inOrder {
-		q.addOrder(req.op, len(in.wait) == 0)
+		q.addOrder(req.op, len(in.wait) == 0 && !req.listed)
 	}
 	err = c.planner.Plan(&s.plan, s.accs, s.spans...)
 	if req.coarse && errors.Is(err, mem.ErrPoisoned) { // perhaps between the rows
@@ -442,6 +459,9 @@ func (c *Context) locate(req *request, u use, m mem.MemoryID) (mem.MemoryID, err
 	root := u.buf.root
 	if err := u.buf.live(); err != nil {
 		return 0, err
+	}
+	if root.dropped || root.slot != nil && (req.q.recording.Load() != root.slot.rec || root.slot.rec.over) {
+		return 0, root.unusable()
 	}
 	if root.svm != nil {
 		var err error

@@ -61,7 +61,7 @@ func (c *Context) traceCommand(req *request, l *Launch, called int64, v mem.Vers
 			c.watch(watcher{times: c.mover, step: i, moved: plan.Steps[i].Range, late: s.lates[i]}, sp)
 		}
 	}
-	if err == nil && c.tellsEnds() {
+	if err == nil && !p.IsZero() && c.tellsEnds() {
 		c.watch(watcher{times: req.q.dev, step: -1}, p)
 	}
 }

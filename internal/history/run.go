@@ -41,6 +41,7 @@ type Config struct {
 	Links      bool   // links between devices are open from the start
 	Waits      bool   // an enqueue that finds no room waits for some, under a context that soon ends
 	OutOfOrder bool
+	Graphs     bool          // neighbouring operations are recorded, and replayed as graphs
 	Unchecked  bool          // leave Context.Check out of every step but the last
 	Patience   time.Duration // after which a run that does not end counts as hung; 0 is 30 s
 }
@@ -60,27 +61,29 @@ type replay struct {
 	prog   *runtime.Program
 	kernel map[kind]*runtime.Kernel
 	svmState
-	account  account
-	rec      *trace.Recorder
-	last     uint64                  // the last of these commands
-	seen     int                     // command records compared with the account
-	needs    map[uint64][]mem.Access // by command: what the history says that it uses
-	thens    map[uint64]func()       // by command: what the account is told after it
-	events   map[int]runtime.Event   // by operation
-	open     map[int]runtime.Event   // user events not set
-	lent     []*lent                 // by root: nil where it lies over none
-	due      []due
-	taken    []*lent // to be ended with the context
-	crowd    bool    // others use the context meanwhile
-	maps     []*openMap
-	told     bool            // somebody was told that a free was struck
-	faults   *Faults         // nil where nothing is struck
-	audits   int             // reads at the end
-	epoch    int             // how often all was calm: everything had ended and was known to have
-	firstIDs []mem.BufferID  // of the roots, when the history begins
-	owned    []runtime.Event // to be released
-	log      []entry
-	result   Result
+	account   account
+	rec       *trace.Recorder
+	last      uint64                  // the last of these commands
+	seen      int                     // command records compared with the account
+	needs     map[uint64][]mem.Access // by command: what the history says that it uses
+	thens     map[uint64]func()       // by command: what the account is told after it
+	events    map[int]runtime.Event   // by operation
+	open      map[int]runtime.Event   // user events not set
+	lent      []*lent                 // by root: nil where it lies over none
+	due       []due
+	taken     []*lent // to be ended with the context
+	crowd     bool    // others use the context meanwhile
+	maps      []*openMap
+	graphs    []*round        // for later
+	recording bool            // commands are recorded
+	told      bool            // somebody was told that a free was struck
+	faults    *Faults         // nil where nothing is struck
+	audits    int             // reads at the end
+	epoch     int             // how often all was calm: everything had ended and was known to have
+	firstIDs  []mem.BufferID  // of the roots, when the history begins
+	owned     []runtime.Event // to be released
+	log       []entry
+	result    Result
 }
 
 // queue is a queue and what its device can do.
@@ -103,6 +106,7 @@ type entry struct {
 	id      mem.BufferID  // of a renewal: the new root's
 	freed   bool          // of an unmap: by the free of the pointer
 	refused bool          // because bytes it reads were known to be lost
+	round   []*operation  // of a refused graph: these may have been to read them
 	after   uint64        // of a refused one: the last command before it
 	around  bool          // reads nothing of what the host has mapped
 }
@@ -157,11 +161,19 @@ func once(h *History, cfg Config) (res Result, err error) {
 // run replays all operations, and judges what came of them.
 func (r *replay) run() error {
 	r.faults.enter(quiet)
-	for i := range r.h.Ops {
-		if err := r.step(&r.h.Ops[i]); err != nil {
+	for i := 0; i < len(r.h.Ops); i++ {
+		n, err := 0, error(nil)
+		if r.cfg.Graphs {
+			n, err = r.rounds(i)
+		}
+		if n == 0 && err == nil {
+			n, err = 1, r.step(&r.h.Ops[i])
+		}
+		if err != nil {
 			r.faults.enter(quiet)
 			return fmt.Errorf("operation %d (%s): %w", r.h.Ops[i].ID, r.h.Ops[i].Kind, err)
 		}
+		i += n - 1
 	}
 	r.faults.enter(quiet)
 	return r.finish()
@@ -194,7 +206,15 @@ func (r *replay) step(op *operation) error {
 	if op.ID >= 0 {
 		r.faults.begin(op.ID, len(r.log), r.epoch)
 	}
-	if err := errors.Join(r.do(op), r.takeBack(false)); err != nil {
+	if err := r.do(op); err != nil {
+		return errors.Join(err, r.takeBack(false))
+	}
+	return r.after()
+}
+
+// after checks what came of an operation.
+func (r *replay) after() error {
+	if err := r.takeBack(false); err != nil {
 		return err
 	}
 	if err := r.compareMoves(); err != nil {
@@ -215,13 +235,17 @@ func (r *replay) do(op *operation) error {
 	return r.doOn(r.queueFor(at), op)
 }
 
-func (r *replay) doOn(q *queue, op *operation) error {
-	r.call = r.ctx
+// hurry makes the context of an operation's calls, which ends soon where they may wait for room.
+func (r *replay) hurry() (done func()) {
+	r.call, done = r.ctx, func() {}
 	if r.cfg.Waits {
-		call, done := context.WithTimeout(r.ctx, 200*time.Microsecond)
-		defer done()
-		r.call = call
+		r.call, done = context.WithTimeout(r.ctx, 200*time.Microsecond)
 	}
+	return done
+}
+
+func (r *replay) doOn(q *queue, op *operation) error {
+	defer r.hurry()()
 	switch op.Kind {
 	case opUser:
 		e, err := r.c.NewUserEvent()
@@ -327,7 +351,7 @@ func (r *replay) accepted(x entry) (err error) {
 // took notes a command that was accepted, under the name of what was called, and
 // what it uses.
 func (r *replay) took(name string, e runtime.Event, err error, accs ...mem.Access) (runtime.Event, error) {
-	if err != nil {
+	if err != nil || r.recording {
 		return e, err
 	}
 	r.owned = append(r.owned, e)

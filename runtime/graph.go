@@ -1,0 +1,540 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"godwit/devices"
+	"godwit/mem"
+	"godwit/migration"
+)
+
+// Graphs: a recording as it is replayed (docs/design/graphs.md). Assumptions: the same round is
+// replayed many times; between two replays little happens to its buffers; its blocks fit
+// at once. Where they do not hold, a replay enqueues the commands one by one (plain.go).
+//
+// One replay is one acquisition of the planner lock: the entry is planned and carried out as a
+// command's accesses are, then each command goes through the same execute and commit as an
+// enqueued one, with a prepared plan.
+
+// Graph is a recording that can be replayed, any number of times and from many goroutines,
+// also while earlier replays run. It keeps no buffers alive, and needs no end.
+type Graph struct {
+	c        *Context         // immutable
+	rec      *Recording       // immutable: it is over
+	round    *migration.Round // immutable; nil where plain says so
+	spans    []migration.Span // immutable: what has to lie in one block each, by number of the root
+	last     []int            // immutable: commands whose failure no other would tell of
+	plain    string           // immutable: why commands are enqueued one by one; "" where they need not
+	queues   []*Queue         // immutable: of the commands
+	programs []*Program       // immutable: of their kernels
+	onHost   []bool           // immutable: by number, the round uses the root on the host
+	bound    *instance        // protected by c.mu, as all below
+	now      migration.Replay // the replay under way
+	points   []mem.Point      // of its commands
+	user     []mem.Wait       // what all its commands wait for
+	figures  GraphFigures
+}
+
+// GraphFigures say what a graph does.
+type GraphFigures struct {
+	Commands int    // recorded
+	Copies   int    // of what a round has written, in each replay
+	Bytes    uint64 // that these move in a replay
+	Entry    uint64 // bytes that the last replay moved before its first command, since they were not where it reads them
+	Replays  uint64
+	Plain    uint64 // of these, those whose commands were enqueued one by one
+	Why      string // the last one was; "" where none was
+}
+
+// Binding says what buffer a slot stands for in a replay.
+type Binding struct{ Slot, Buffer *Buffer }
+
+// NewValue changes a value of a recorded launch in a replay.
+type NewValue struct {
+	Value Value
+	Arg   Arg // by value, of the same size
+}
+
+// Bindings are what a replay is given.
+type Bindings struct {
+	Slots  []Binding  // each slot of the recording, once
+	Values []NewValue // others are as recorded
+	// Events, where not empty, has an entry for each recorded command, in the order of their
+	// recording, and gets the event of that command in this replay.
+	Events []Event
+}
+
+// ReplayError says that a replay ended early: so many of its commands were accepted, as if
+// enqueued; what came behind has had no effect.
+type ReplayError struct {
+	Accepted int
+	Err      error
+}
+
+func (e *ReplayError) Error() string {
+	return fmt.Sprintf("replay: command %d: %v", e.Accepted, e.Err)
+}
+
+// Unwrap implements the errors package's interface.
+func (e *ReplayError) Unwrap() error { return e.Err }
+
+// newGraph plans a recording. c.mu is held.
+func newGraph(rec *Recording) (*Graph, error) {
+	g := &Graph{c: rec.c, rec: rec, plain: rec.plain, points: make([]mem.Point, len(rec.commands))}
+	g.figures.Commands = len(rec.commands)
+	for i := range rec.commands {
+		k := &rec.commands[i]
+		if !slices.Contains(g.queues, k.req.q) {
+			g.queues = append(g.queues, k.req.q)
+		}
+		if k.launch != nil && !slices.Contains(g.programs, k.launch.Kernel.prog) {
+			g.programs = append(g.programs, k.launch.Kernel.prog)
+		}
+	}
+	told := make([]bool, len(rec.commands))
+	for i := range rec.commands {
+		for _, k := range rec.commands[i].after {
+			told[k] = true
+		}
+	}
+	last := g.all()
+	if g.plain == "" {
+		if err := g.plan(); err != nil {
+			return nil, err
+		}
+		last = g.round.Last
+	}
+	for _, k := range last {
+		if !told[k] {
+			g.last = append(g.last, k)
+		}
+	}
+	g.bound = rec.instance()
+	return g, nil
+}
+
+// all are the numbers of all commands.
+func (g *Graph) all() (list []int) {
+	for i := range g.rec.commands {
+		list = append(list, i)
+	}
+	return list
+}
+
+// plan plans the round. c.mu is held.
+func (g *Graph) plan() (err error) {
+	rec := g.rec
+	var sizes []uint64
+	for _, r := range rec.roots {
+		sizes = append(sizes, r.size)
+	}
+	var accs [][]mem.Access
+	for i := range rec.commands {
+		accs = append(accs, rec.commands[i].accs)
+		g.spans = append(g.spans, rec.commands[i].spans...)
+		for _, a := range rec.commands[i].accs {
+			g.spans = append(g.spans, migration.Span{Buffer: a.Buffer, Memory: g.c.topo.Store(a.Memory), Range: a.Range})
+		}
+	}
+	if g.round, err = migration.PlanRound(g.c.topo, sizes, accs); err != nil {
+		return err
+	}
+	g.spans = outermost(append(g.spans, g.round.Spans...))
+	g.onHost = make([]bool, len(sizes))
+	for _, n := range g.spans {
+		g.onHost[n.Buffer] = g.onHost[n.Buffer] || n.Memory == mem.Host
+	}
+	g.now = migration.Replay{Places: make([]migration.Place, len(sizes)), Versions: make([]mem.Version, len(rec.commands))}
+	g.figures.Copies, g.figures.Bytes = g.round.Copies, g.round.Bytes
+	return nil
+}
+
+// outermost are those of some spans that lie in no other.
+func outermost(spans []migration.Span) (out []migration.Span) {
+	type at struct {
+		buffer mem.BufferID
+		memory mem.MemoryID
+	}
+	by := make(map[at][]migration.Span)
+	var order []at
+	for _, n := range spans {
+		k := at{n.Buffer, n.Memory}
+		if by[k] == nil {
+			order = append(order, k)
+		}
+		if slices.ContainsFunc(by[k], func(o migration.Span) bool { return o.Range.Contains(n.Range) }) {
+			continue
+		}
+		by[k] = append(slices.DeleteFunc(by[k], func(o migration.Span) bool { return n.Range.Contains(o.Range) }), n)
+	}
+	for _, k := range order {
+		out = append(out, by[k]...)
+	}
+	return out
+}
+
+// Figures say what the graph does.
+func (g *Graph) Figures() GraphFigures {
+	if err := g.c.enter(); err != nil {
+		return GraphFigures{}
+	}
+	defer g.c.unlock()
+	return g.figures
+}
+
+// errPlain is why a replay enqueues its commands one by one.
+type errPlain string
+
+func (e errPlain) Error() string { return string(e) }
+
+// Replay has the effect of the recorded commands, enqueued one by one now, on the queues on which they were
+// recorded: each starts after the events of the wait list, too, and fails where one of these
+// failed. The event that it returns stands for a marker on q that ends after all of them,
+// and fails where one of them does. What in says is copied before Replay returns.
+//
+// It fails, and nothing has happened, with mem.ErrInvalidValue where slots or values are not
+// bound as they have to be, and like any enqueue where an object is gone or bytes that it
+// reads were lost; with a *ReplayError where a command could not be enqueued: those before
+// it stand. It waits for no command, but for room, as an enqueue does.
+func (g *Graph) Replay(ctx context.Context, q *Queue, in Bindings, wait ...Event) (Event, error) {
+	if err := q.made(); err != nil {
+		return Event{}, err
+	}
+	c := g.c
+	if err := g.check(q, &in); err != nil {
+		return Event{}, fmt.Errorf("replay: %w", err)
+	}
+	if err := c.inside(); err != nil {
+		return Event{}, err
+	}
+	c.by.Enter(devices.Enqueue)
+	req := request{q: q, op: opAhead}
+	defer func() { req.pages.free() }()
+	run := replay{g: g, called: c.called()}
+	var so tries
+	for {
+		e, err := run.replay(&req, &in, wait)
+		if err == nil {
+			return e, nil
+		}
+		var why errPlain
+		if errors.As(err, &why) || (errors.Is(err, mem.ErrNoMemory) || errors.Is(err, mem.ErrNoHostMemory)) && !c.waits(err) {
+			return run.enqueue(ctx, q, &in, wait, err)
+		}
+		if err = c.again(ctx, &req, &so, err); err != nil {
+			return Event{}, err
+		}
+	}
+}
+
+// check tests what can be tested without the lock.
+func (g *Graph) check(q *Queue, in *Bindings) error {
+	if q.c != g.c {
+		return fmt.Errorf("queue %s is of context %s, the graph of %s: %w", q.name, q.c.name, g.c.name, mem.ErrInvalidContext)
+	}
+	if q.recording.Load() != nil {
+		return fmt.Errorf("queue %s records: %w", q.name, mem.ErrInvalidOperation)
+	}
+	if n := len(in.Events); n != 0 && n != len(g.rec.commands) {
+		return fmt.Errorf("room for %d events: the graph has %d commands: %w", n, len(g.rec.commands), mem.ErrInvalidValue)
+	}
+	if len(in.Slots) != len(g.rec.slots) {
+		return fmt.Errorf("%d slots bound, of %d: %w", len(in.Slots), len(g.rec.slots), mem.ErrInvalidValue)
+	}
+	for i := range in.Slots {
+		if err := g.checkSlot(in, i); err != nil {
+			return err
+		}
+	}
+	for i := range in.Values {
+		v := &in.Values[i]
+		if v.Value.rec != g.rec {
+			return fmt.Errorf("value %d is of another recording: %w", i, mem.ErrInvalidValue)
+		}
+		old := &g.rec.commands[v.Value.command].launch.Args[v.Value.arg]
+		if v.Arg.kind != devices.ArgValue || len(v.Arg.value()) != len(old.value()) {
+			return fmt.Errorf("value %d: an argument by value of %d bytes is wanted: %w", i, len(old.value()), mem.ErrArgSize)
+		}
+	}
+	return nil
+}
+
+// checkSlot tests binding number i.
+func (g *Graph) checkSlot(in *Bindings, i int) error {
+	s, b := in.Slots[i].Slot, in.Slots[i].Buffer
+	if !slices.Contains(g.rec.slots, s) {
+		return fmt.Errorf("binding %d: no slot of this graph: %w", i, mem.ErrInvalidValue)
+	}
+	for k := range i {
+		if in.Slots[k].Slot == s {
+			return fmt.Errorf("slot %s is bound twice: %w", s.label(), mem.ErrInvalidValue)
+		}
+	}
+	switch err := b.made(); {
+	case err != nil:
+		return fmt.Errorf("slot %s: %w", s.label(), err)
+	case b.c != g.c:
+		return fmt.Errorf("slot %s: buffer %s is of context %s: %w", s.label(), b.label(), b.c.name, mem.ErrInvalidContext)
+	case b.root.slot != nil:
+		return fmt.Errorf("slot %s: %w", s.label(), b.root.unbound())
+	case b.Size() != s.Size():
+		return fmt.Errorf("slot %s of %d bytes: buffer %s has %d: %w", s.label(), s.Size(), b.label(), b.Size(), mem.ErrInvalidValue)
+	}
+	if _, err := s.view.Flags.Inherit(b.view.Flags); err != nil {
+		return fmt.Errorf("slot %s: buffer %s permits less: %w", s.label(), b.label(), err)
+	}
+	return nil
+}
+
+// replay is one replay under way.
+type replay struct {
+	g      *Graph
+	called int64
+	points []mem.Point // of the commands that were accepted, when it goes on as plain.go has it
+}
+
+// replay is the whole path under the planner lock. It fails with an errPlain, and points has what was accepted,
+// where the rest has to be enqueued one by one.
+func (r *replay) replay(req *request, in *Bindings, wait []Event) (Event, error) {
+	g, c := r.g, r.g.c
+	c.lock()
+	defer c.unlock()
+	if err := r.begin(req.q, in, wait); err != nil {
+		return Event{}, err
+	}
+	if err := g.enter(req); err != nil {
+		return Event{}, req.failed(err)
+	}
+	if !c.unflushed.Load() {
+		c.unflushed.Store(true)
+	}
+	done := 0
+	for i := range g.round.Ops {
+		op := &g.round.Ops[i]
+		var err error
+		if op.Command < 0 {
+			err = g.ahead(req, op)
+		} else if err = r.command(op, in.Events); err == nil {
+			done++
+		}
+		if err != nil {
+			r.points = append(r.points[:0], g.points[:done]...)
+			return Event{}, errPlain(err.Error())
+		}
+	}
+	g.figures.Replays++
+	e, err := g.close(req.q, g.points, g.last, g.user, r.called)
+	if err != nil {
+		return Event{}, &ReplayError{done, err}
+	}
+	return e, nil
+}
+
+// begin checks what the replay needs, and binds the slots. c.mu is held.
+func (r *replay) begin(q *Queue, in *Bindings, wait []Event) (err error) {
+	g, c := r.g, r.g.c
+	if err := q.live(); err != nil {
+		return err
+	}
+	if err := g.alive(); err != nil {
+		return err
+	}
+	if g.user, err = c.events.appendWaits(g.user[:0], c, wait); err != nil {
+		return err
+	}
+	if err := g.bound.bind(in); err != nil {
+		return err
+	}
+	if g.plain != "" {
+		return errPlain(g.plain)
+	}
+	return g.place(in)
+}
+
+// alive fails where something is gone that the commands name. c.mu is held.
+func (g *Graph) alive() error {
+	for _, q := range g.queues {
+		if err := q.live(); err != nil {
+			return err
+		}
+	}
+	for _, r := range g.rec.roots {
+		if r.dropped {
+			return r.unusable()
+		}
+	}
+	for _, p := range g.programs {
+		if p.closed {
+			return fmt.Errorf("program %q was closed: %w", p.name, mem.ErrInvalidKernel)
+		}
+	}
+	return nil
+}
+
+// place fills in where the round's buffers are, or says why it does not apply. c.mu is held.
+func (g *Graph) place(in *Bindings) error {
+	for i, r := range g.rec.roots {
+		at := migration.Place{Buffer: r.id}
+		if r.slot != nil {
+			b := in.buffer(r)
+			r, at = b.root, migration.Place{Buffer: b.root.id, Off: b.view.Range.Start}
+		}
+		switch {
+		case r.svm != nil:
+			return errPlain("buffer " + r.label() + " is over shared virtual memory")
+		case len(r.maps) > 0 && g.onHost[i]:
+			return errPlain("buffer " + r.label() + " is mapped, and used on the host")
+		case g.c.planner.Counts(at.Buffer):
+			return errPlain("buffer " + r.label() + " has a content size, or is one")
+		}
+		g.now.Places[i] = at
+	}
+	if len(in.Slots) == 0 {
+		return nil
+	}
+	for i := range g.now.Places {
+		for k := range i {
+			if g.now.Places[i].Buffer == g.now.Places[k].Buffer {
+				return errPlain("two buffers of the graph are one")
+			}
+		}
+	}
+	return nil
+}
+
+// buffer is what a slot, which has this root, is bound to.
+func (in *Bindings) buffer(r *root) *Buffer {
+	for i := range in.Slots {
+		if in.Slots[i].Slot.root == r {
+			return in.Slots[i].Buffer
+		}
+	}
+	return nil
+}
+
+// enter has what the round reads of before it brought, and all blocks that it needs. c.mu is held.
+func (g *Graph) enter(req *request) error {
+	c, s := g.c, &g.c.scratch
+	s.accs, s.spans = g.now.Entry(s.accs[:0], g.round), s.spans[:0]
+	for _, n := range g.spans {
+		s.spans = append(s.spans, g.now.Span(n))
+	}
+	if err := c.planner.Plan(&s.plan, s.accs, s.spans...); err != nil {
+		if lost := (*migration.LostError)(nil); errors.As(err, &lost) {
+			lost.Name = c.roots[lost.Buffer].label()
+		}
+		return err
+	}
+	s.points = s.points[:0]
+	if err := c.store(req); err != nil {
+		c.traceRefused(req, &borrowed{}, 0, err)
+		return err
+	}
+	if err := c.submitSteps(&s.plan); err != nil {
+		err = errors.Join(err, c.giveBack(&s.plan))
+		g.traceAhead(req, err)
+		return err
+	}
+	g.figures.Entry = 0
+	for i := range s.plan.Steps {
+		g.figures.Entry += s.plan.Steps[i].Bytes()
+	}
+	g.traceAhead(req, nil)
+	s.wants, s.spans = s.wants[:0], s.spans[:0]
+	return nil
+}
+
+// ahead carries out copies of what the round has written. c.mu is held.
+func (g *Graph) ahead(req *request, op *migration.RoundOp) error {
+	c, s := g.c, &g.c.scratch
+	c.planner.Prepare(&s.plan, &g.now, op)
+	c.wantsLinks(&s.plan) // for later replays
+	err := c.submitSteps(&s.plan)
+	s.accs = append(s.accs[:0], s.plan.Accesses...)
+	g.traceAhead(req, err)
+	return err
+}
+
+// traceAhead tells the sink of copies that are no command's: under a number of their own, if
+// there are some, or blocks came or went for them. c.mu is held.
+func (g *Graph) traceAhead(req *request, err error) {
+	c, s := g.c, &g.c.scratch
+	if c.opts.Trace == nil || len(s.plan.Steps)+len(s.wants)+len(c.evicting.records)+len(c.evicting.regrows) == 0 {
+		return
+	}
+	s.waits = s.waits[:0]
+	c.commandSeq++
+	c.traceCommand(req, nil, 0, 0, mem.Point{}, err)
+}
+
+// command submits and commits a recorded command. c.mu is held.
+func (r *replay) command(op *migration.RoundOp, events []Event) error {
+	g, c, s := r.g, r.g.c, &r.g.c.scratch
+	k := &g.bound.commands[op.Command]
+	req := &k.req
+	s.user = append(s.user[:0], g.user...)
+	for _, i := range k.after {
+		if p := g.points[i]; !p.Succeeded() {
+			s.user = append(s.user, mem.Wait{Point: p, Kind: mem.Data})
+		}
+	}
+	if !req.q.inOrder {
+		req.q.addOrder(req.op, k.listless)
+	}
+	c.planner.Prepare(&s.plan, &g.now, op)
+	s.accs = append(s.accs[:0], s.plan.Accesses...)
+	p, err := c.execute(req, k.launch)
+	if err != nil {
+		return err
+	}
+	g.points[op.Command] = p
+	g.now.Versions[op.Command] = r.committed(req, k.launch, p)
+	if len(events) > 0 {
+		events[op.Command] = c.events.add(c, req.q, c.commandSeq, p)
+	}
+	return nil
+}
+
+// committed commits a command that was accepted. c.mu is held.
+func (r *replay) committed(req *request, l *Launch, p mem.Point) mem.Version {
+	c := r.g.c
+	c.commandSeq++
+	v := c.commit(req, p)
+	if c.opts.Trace != nil {
+		c.traceCommand(req, l, r.called, v, p, nil)
+	}
+	if req.op == opBarrier {
+		req.q.barrier = p
+	}
+	return v
+}
+
+// close submits the marker that stands for a replay: it ends after all its commands, and fails
+// where one of those does that nobody else would tell it of. c.mu is held.
+func (g *Graph) close(q *Queue, points []mem.Point, last []int, user []mem.Wait, called int64) (Event, error) {
+	c, s := g.c, &g.c.scratch
+	s.accs, s.spans, s.wants = s.accs[:0], s.spans[:0], s.wants[:0]
+	s.user = append(s.user[:0], user...)
+	for _, i := range last {
+		if p := points[i]; !p.Succeeded() {
+			s.user = append(s.user, mem.Wait{Point: p, Kind: mem.Data})
+		}
+	}
+	req := request{q: q, op: opMarker}
+	if !q.inOrder {
+		q.addOrder(opMarker, false)
+	}
+	if err := c.planner.Plan(&s.plan, nil); err != nil {
+		return Event{}, err
+	}
+	p, err := c.execute(&req, nil)
+	if err != nil {
+		return Event{}, req.failed(err)
+	}
+	r := replay{g: g, called: called}
+	r.committed(&req, nil, p)
+	return c.events.add(c, q, c.commandSeq, p), nil
+}

@@ -1,0 +1,161 @@
+package runtime
+
+import (
+	"context"
+	"slices"
+
+	"godwit/mem"
+)
+
+// The plain route of a replay: its commands are enqueued one by one, each planned anew. It is
+// taken where the round's plan does not apply (Graph.place), where its blocks do not
+// fit at once, and from a command on that could not be submitted as prepared: a link may have been
+// lost, or the driver's refusal is the command's own.
+
+// instance are the commands of a recording with slots and values of one replay.
+type instance struct {
+	rec      *Recording
+	commands []recorded
+	handles  map[*Buffer]*Buffer // of slots: the recording's and this one's
+	uses     []boundUse
+	changed  []Value // from what was recorded
+}
+
+// boundUse is a use of a slot.
+type boundUse struct {
+	u    *use
+	slot *root
+	r    mem.Range // of the slot
+}
+
+// instance copies the commands.
+func (rec *Recording) instance() *instance {
+	in := &instance{rec: rec, commands: slices.Clone(rec.commands), handles: make(map[*Buffer]*Buffer)}
+	for i := range in.commands {
+		k := &in.commands[i]
+		k.uses = slices.Clone(k.uses)
+		in.use(&k.req.a)
+		in.use(&k.req.b)
+		for n := range k.uses {
+			in.use(&k.uses[n])
+		}
+		if k.launch == nil {
+			continue
+		}
+		l := *k.launch
+		k.launch, l.Args = &l, slices.Clone(l.Args)
+		for n := range l.Args {
+			if b := l.Args[n].buf; b != nil && b.root.slot != nil {
+				l.Args[n].buf = in.handle(b)
+			}
+		}
+	}
+	return in
+}
+
+// use makes a use of a slot this instance's.
+func (in *instance) use(u *use) {
+	if u.buf == nil || u.buf.root.slot == nil {
+		return
+	}
+	in.uses = append(in.uses, boundUse{u, u.buf.root, u.r})
+	u.buf = in.handle(u.buf)
+}
+
+func (in *instance) handle(of *Buffer) *Buffer {
+	b := in.handles[of]
+	if b == nil {
+		b = &Buffer{c: of.c, root: of.root, view: of.view, refs: 1}
+		in.handles[of] = b
+	}
+	return b
+}
+
+// bind puts the buffers and values of a replay in their places. c.mu is held.
+func (in *instance) bind(to *Bindings) error {
+	for i := range to.Slots {
+		if err := to.Slots[i].Buffer.live(); err != nil {
+			return err
+		}
+	}
+	for of, b := range in.handles {
+		with := to.buffer(of.root)
+		b.root = with.root
+		b.view.Range = of.view.Range.Shift(with.view.Range.Start)
+		b.view.Sub = of.view.Sub || with.view.Sub
+	}
+	for _, u := range in.uses {
+		u.u.r = u.r.Shift(to.buffer(u.slot).view.Range.Start)
+	}
+	for _, v := range in.changed {
+		in.commands[v.command].launch.Args[v.arg] = in.rec.commands[v.command].launch.Args[v.arg]
+	}
+	in.changed = in.changed[:0]
+	for i := range to.Values {
+		v := &to.Values[i]
+		in.commands[v.Value.command].launch.Args[v.Value.arg] = v.Arg
+		in.changed = append(in.changed, v.Value)
+	}
+	return nil
+}
+
+// enqueue enqueues the commands that were not accepted yet, and the marker.
+func (r *replay) enqueue(ctx context.Context, q *Queue, to *Bindings, wait []Event, why error) (Event, error) {
+	g, c := r.g, r.g.c
+	inst := g.rec.instance()
+	user, err := r.plainly(inst, to, wait, why)
+	if err != nil {
+		return Event{}, err
+	}
+	points := append(r.points, make([]mem.Point, len(inst.commands)-len(r.points))...)
+	for i := len(r.points); i < len(points); i++ {
+		k := &inst.commands[i]
+		in := borrowed{launch: k.launch, uses: k.uses, to: k.to}
+		k.req.after, k.req.listed = slices.Clone(user), !k.listless
+		for _, n := range k.after {
+			k.req.after = append(k.req.after, mem.Wait{Point: points[n], Kind: mem.Data})
+		}
+		e, err := c.carry(ctx, &k.req, &in)
+		if err == nil {
+			points[i], err = tell(to.Events, i, e)
+		}
+		if err != nil {
+			return Event{}, &ReplayError{i, err}
+		}
+	}
+	c.lock()
+	defer c.unlock()
+	if err := q.live(); err != nil {
+		return Event{}, &ReplayError{len(points), err}
+	}
+	e, err := g.close(q, points, g.all(), user, r.called)
+	if err != nil {
+		return Event{}, &ReplayError{len(points), err}
+	}
+	return e, nil
+}
+
+// tell gives the event of command i to who wants it, and returns its point.
+func tell(events []Event, i int, e Event) (mem.Point, error) {
+	p, err := e.Point()
+	if err != nil { // a hook panicked, and the unlock raised that
+		return p, err
+	}
+	if len(events) > 0 {
+		events[i] = e
+		return p, nil
+	}
+	return p, e.Release()
+}
+
+// plainly begins with the plain route: it binds its commands and lists what all of them wait for.
+func (r *replay) plainly(inst *instance, to *Bindings, wait []Event, why error) ([]mem.Wait, error) {
+	g, c := r.g, r.g.c
+	c.lock()
+	defer c.unlock()
+	if err := inst.bind(to); err != nil {
+		return nil, err
+	}
+	g.figures.Replays, g.figures.Plain, g.figures.Why = g.figures.Replays+1, g.figures.Plain+1, why.Error()
+	return c.events.appendWaits(nil, c, wait)
+}
