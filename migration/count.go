@@ -327,9 +327,13 @@ func (p *Planner) gateCount(dst *Plan, st *Step, size mem.BufferID) {
 	}
 }
 
-// alike reports whether what decides about two steps is the same.
-func (l *Late) alike(o *Late) bool {
-	return l == o || l != nil && o != nil && l.counted == o.counted && l.held == o.held
+// heldTo is up to where the destination holds a step's bytes, nil where nothing says so: all that
+// may differ between steps of one buffer in a plan.
+func (l *Late) heldTo() *carriedTo {
+	if l == nil {
+		return nil
+	}
+	return l.held
 }
 
 // finishLate fills in what is known only with the whole plan.

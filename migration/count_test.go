@@ -87,6 +87,29 @@ func TestAStepOfACountedBufferWaitsForItsCountOnTheHost(t *testing.T) {
 	c.run(c.data, mem.Write, 1, all)
 	require.NoError(t, c.p.Plan(&c.plan, []mem.Access{{Buffer: other, Range: all, Memory: 2}, {Buffer: c.data, Range: all, Memory: 2}}))
 	require.Len(t, c.plan.Steps, 3, "the count, though other bytes come before it")
+	require.NoError(t, c.p.Plan(&c.plan, []mem.Access{{Buffer: c.data, Range: all, Memory: mem.Host}, {Buffer: c.size, Range: mem.Range{End: 8}, Memory: mem.Host}}))
+	require.Len(t, c.plan.Steps, 2, "a count that is read as well comes once")
+}
+
+func TestPartsThatWereCarriedByDifferentCountsAreStepsOfTheirOwn(t *testing.T) {
+	c := newCounting(t)
+	c.run(c.data, mem.Write, 1, all)
+	c.run(c.size, mem.Write, 1, mem.Range{End: 8})
+	c.run(c.data, mem.Read, 2, all)
+	c.land(0)
+	c.run(c.data, mem.Write, 1, mem.Range{End: 32})
+	c.run(c.data, mem.Read, 2, mem.Range{End: 32})
+	c.land(16)
+	for line, points := range map[*mem.Timeline]uint64{c.work: 5, c.moves: 3} { // else the points tell the parts apart
+		for seq := range points {
+			line.End(mem.Point{Line: line, Seq: seq + 1}, nil)
+		}
+	}
+	c.run(c.size, mem.Write, 1, mem.Range{End: 8})
+	steps := c.run(c.data, mem.Read, 2, all)
+	require.Len(t, steps, 3)
+	require.Equal(t, mem.Range{Start: 16, End: 32}, steps[1].Late.Resolve(48))
+	require.Equal(t, mem.Range{Start: 32, End: 48}, steps[2].Late.Resolve(48))
 }
 
 func TestWhenTheCountChangesOnlyWhatWasNotCarriedIsBrought(t *testing.T) {

@@ -237,7 +237,7 @@ func (d *Plan) lengthen(st *Step) bool {
 
 // alike reports whether two steps differ in nothing but the range.
 func (d *Plan) alike(a, b *Step) bool {
-	if a.Buffer != b.Buffer || a.From != b.From || a.To != b.To || a.After != b.After || a.to-a.from != b.to-b.from || !a.Late.alike(b.Late) {
+	if a.Buffer != b.Buffer || a.From != b.From || a.To != b.To || a.After != b.After || a.to-a.from != b.to-b.from || a.Late.heldTo() != b.Late.heldTo() {
 		return false
 	}
 	for i := range a.to - a.from {

@@ -2,6 +2,8 @@ package runtime
 
 import (
 	"context"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -92,4 +94,20 @@ func TestABuffersHintComesWithItsRequests(t *testing.T) {
 func forgetStorage(s *scratch) {
 	s.reuse.Cut(0)
 	s.wants = s.wants[:0]
+}
+
+// What one enqueue locks in a round is bounded, but for the first.
+func TestARoundLocksNoMoreThanItMay(t *testing.T) {
+	c := &Context{roots: make(map[mem.BufferID]*root)}
+	c.locks.from = struct{ devices.PageLocker }{}
+	for sizes, want := range map[string]int{"1": 1, "2": 1, "0.5 0.5": 2, "0.5 0.5 0.5": 2, "2 0.5": 1, "0.5 2 0.25": 1} {
+		var wants []migration.Want
+		for i, s := range strings.Fields(sizes) {
+			gib, err := strconv.ParseFloat(s, 64)
+			require.NoError(t, err)
+			c.roots[mem.BufferID(i)] = &root{size: uint64(gib * lockRoundBytes)}
+			wants = append(wants, migration.Want{Buffer: mem.BufferID(i), Memory: mem.Host})
+		}
+		require.Len(t, c.missingPages(wants), want, sizes)
+	}
 }

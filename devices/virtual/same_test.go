@@ -230,6 +230,19 @@ func TestALaunchInPlaceIsNotSeenToReadWhatItWrites(t *testing.T) {
 	}
 }
 
+// Else the host says, when it is closed, what is still in use.
+func TestWhatAMappingFoundWithoutBytesIsGivenBack(t *testing.T) {
+	h := open(t, &bench{devices: 1, rate: gig}, virtual.Options{Stamps: true})
+	x, err := h.c.CreateBuffer(1<<20, 0, nil)
+	require.NoError(t, err)
+	h.runs(func() {
+		m, e, err := h.qs[0].EnqueueMap(bg, x, 0, 1<<20, runtime.MapRead|runtime.MapWrite)
+		h.ok(e, err)
+		h.ok(h.qs[0].EnqueueUnmap(bg, m))
+	})
+	require.NoError(t, x.Release())
+}
+
 func TestAWaitThatNothingCanEndFailsAndNamesWhatIsMissing(t *testing.T) {
 	h := open(t, &bench{devices: 1, rate: gig}, virtual.Options{})
 	gate, err := h.c.NewUserEvent()

@@ -326,7 +326,7 @@ func (w *World) start(t *task) {
 		t.ring.granted(t)
 		return
 	}
-	if t.work.Setup > 0 {
+	if t.work.Setup != 0 {
 		w.push(plus(w.now, t.work.Setup), taskSet, t)
 		return
 	}

@@ -2,6 +2,7 @@ package mover_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -77,9 +78,10 @@ func TestRingsInBatchesAreMeasuredOnce(t *testing.T) {
 		}
 	}()
 	var figures mover.Figures
+	var by devices.Executor
 	measure := func(ctx context.Context) (*mem.Topology, int64, error) {
 		before := fam.Batches.Load()
-		m, err := mover.Open(mover.Options{Memories: mems})
+		m, err := mover.Open(mover.Options{Memories: mems, Executor: by})
 		require.NoError(t, err)
 		topo := mem.NewTopology("a", "b")
 		err = m.Measure(ctx, topo, &figures)
@@ -116,4 +118,19 @@ func TestRingsInBatchesAreMeasuredOnce(t *testing.T) {
 	_, n, err = measure(context.Background())
 	require.NoError(t, err)
 	require.NotZero(t, n, "of both directions")
+	figures.Forget(devs[1])
+	by = new(steady)
+	for range 2 {
+		_, n, err = measure(context.Background())
+		require.NoError(t, err)
+		require.NotZero(t, n, "times that make no sense are not kept")
+	}
 }
+
+// steady is a clock by which all takes the same time.
+type steady struct {
+	devices.Goroutines
+	now atomic.Uint64
+}
+
+func (s *steady) Now() uint64 { return s.now.Add(1e6) }

@@ -193,6 +193,24 @@ func TestAPoolTrimsNoFurtherThanItIsTold(t *testing.T) {
 	}
 }
 
+func TestAPoolSaysWhyItGotNoSlab(t *testing.T) {
+	up := resource.NewFail(newFlat(capacity))
+	p := must(resource.NewPool(up, resource.PoolOptions{Slab: 4096}))
+	a := alloc(t, p, mem.Ready, 100)
+	line := mem.NewTimeline("q", true, nil)
+	require.NoError(t, p.FreeAfter(a, []mem.Point{line.Next()}))
+	for refused, want := range map[mem.Outcome]mem.Outcome{
+		mem.NeedsWait: mem.NeedsWait, mem.OverBudget: mem.OverBudget, mem.Late: mem.Late, mem.Exhausted: mem.NeedsWait, // for the block that waits
+	} {
+		up.At(1, refused, nil)
+		alloc(t, p, want, 8192)
+	}
+	up.At(1, mem.Exhausted, mem.ErrDeviceLost)
+	_, err := p.AllocAll([]mem.Request{{Size: 8192}}, make([]mem.Block, 1), nil)
+	require.ErrorIs(t, err, mem.ErrDeviceLost)
+	line.End(mem.Point{Line: line, Seq: 1}, nil)
+}
+
 func TestATraceOfAStackCanBeRead(t *testing.T) {
 	var buf bytes.Buffer
 	w := trace.NewAllocWriter(&buf)

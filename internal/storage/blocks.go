@@ -439,6 +439,8 @@ func (m *Blocks) Close() error {
 			}
 			m.stats.Frees++
 		case entryDying:
+			leaks = append(leaks, fmt.Errorf("memory %s: block %#x of %d bytes (tag %d) was still in use: %w",
+				m.name, e.Addr, e.size, e.tag, mem.ErrInvalidOperation))
 		default:
 			continue
 		}
