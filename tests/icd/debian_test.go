@@ -3,7 +3,6 @@
 package icd_test
 
 import (
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -63,13 +62,11 @@ func TestHashcatFindsTheWord(t *testing.T) {
 	cache, err := os.UserCacheDir()
 	require.NoError(t, err)
 	env := []string{"HOME=" + home, "XDG_CACHE_HOME=" + home, "XDG_DATA_HOME=" + home, "POCL_CACHE_DIR=" + filepath.Join(cache, "pocl")}
-	for _, n := range []int{1, 4} {
-		found := filepath.Join(home, fmt.Sprintf("found%d", n))
-		r := on(n, env...).run(t, 9*time.Minute, home, "hashcat", "--quiet", "--force", "--potfile-disable", "--self-test-disable",
-			"-m", "0", "-a", "3", "-O", "-w", "1", "-o", found, "2ac071b33d34aa46d288df4dcf8c2173", "?l?l?l?d")
-		require.True(t, r.ok(), "%d devices: %v", n, r)
-		text, err := os.ReadFile(found)
-		require.NoError(t, err, "%v", r)
-		require.Equal(t, "2ac071b33d34aa46d288df4dcf8c2173:cat7\n", string(text))
-	}
+	found := filepath.Join(home, "found")
+	r := on(2, env...).run(t, 9*time.Minute, home, "hashcat", "--quiet", "--force", "--potfile-disable", "--self-test-disable", // it compiles for each device
+		"-m", "0", "-a", "3", "-O", "-w", "1", "-o", found, "2ac071b33d34aa46d288df4dcf8c2173", "?l?l?l?d")
+	require.True(t, r.ok(), "%v", r)
+	text, err := os.ReadFile(found)
+	require.NoError(t, err, "%v", r)
+	require.Equal(t, "2ac071b33d34aa46d288df4dcf8c2173:cat7\n", string(text))
 }

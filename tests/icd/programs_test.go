@@ -79,7 +79,7 @@ func data(t testing.TB, name string) string {
 
 func TestClpeakMeasuresBandwidthAndLatency(t *testing.T) {
 	need(t, "clpeak")
-	for _, mode := range []string{"--global-bandwidth", "--transfer-bandwidth", "--kernel-latency"} {
+	for _, mode := range []string{"--transfer-bandwidth", "--kernel-latency"} { // that of global memory runs on Oclgrind
 		r := on(1).run(t, 2*time.Minute, "", "clpeak", mode)
 		require.True(t, r.ok(), "%s: %v", mode, r)
 		require.Contains(t, r.out, "Platform: Godwit")
@@ -197,7 +197,7 @@ func TestSubBuffersThatOverlapAgreeOnAllDevices(t *testing.T) {
 func TestOverlappingSubBuffersAreReleasedInAnyOrderBesideCommands(t *testing.T) {
 	for _, n := range []int{1, 2} {
 		for _, order := range []string{"f", "l", "r"} {
-			r := on(n).run(t, time.Minute, "", compile(t, "vendorrace"), "-t", "4", "-n", "800", "-o", order)
+			r := on(n).run(t, time.Minute, "", compile(t, "vendorrace"), "-t", "4", "-n", "200", "-o", order)
 			require.True(t, r.ok(), "%d devices, order %s: %v", n, order, r)
 			require.Contains(t, r.out, "every word right")
 		}

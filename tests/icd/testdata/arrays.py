@@ -1,13 +1,14 @@
 """pyopencl.array: arithmetic, reductions, scans, slices, on every device in turn."""
 
-from common import cl, house, np, rng, same
+from common import cl, few, house, np, rng, same
 import pyopencl.array as cla
 import pyopencl.clmath as clmath
 
 ctx, queues = house()
-x = rng.integers(-1000, 1000, 10007).astype(np.int32)
-y = rng.integers(1, 1000, 10007).astype(np.int32)
-f = rng.random(10007, dtype=np.float32)
+N = 1007 if few else 10007
+x = rng.integers(-1000, 1000, N).astype(np.int32)
+y = rng.integers(1, 1000, N).astype(np.int32)
+f = rng.random(N, dtype=np.float32)
 
 for q in queues:
     a, b, c = cla.to_device(q, x), cla.to_device(q, y), cla.to_device(q, f)

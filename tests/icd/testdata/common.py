@@ -1,6 +1,7 @@
 """What the scripts share: a context with every device of the platform named on
 the command line, a queue for each, and numpy to compare with."""
 
+import os
 import sys
 
 import numpy as np
@@ -21,3 +22,4 @@ def same(got, want):
 
 
 rng = np.random.default_rng(8)
+few = "OCLGRIND_UNINITIALIZED" in os.environ  # which takes its time

@@ -1,20 +1,21 @@
 """pyopencl's memory pools: blocks are held, used again and given back."""
 
-from common import cl, house, np, same
+from common import cl, few, house, np, same
 import pyopencl.array as cla
 from pyopencl.tools import ImmediateAllocator, MemoryPool
 
 ctx, queues = house()
+N = 100 if few else 1000
 q = queues[0]
 pool = MemoryPool(ImmediateAllocator(q))
 for round in range(4):
     arrays = []
     for i in range(1, 12):
-        a = cla.empty(q, i * 1000, np.int32, allocator=pool)
+        a = cla.empty(q, i * N, np.int32, allocator=pool)
         a.fill(round * 100 + i)
         arrays.append(a)
     for i, a in enumerate(arrays, 1):
-        same(a.get(), np.full(i * 1000, round * 100 + i, np.int32))
+        same(a.get(), np.full(i * N, round * 100 + i, np.int32))
     assert pool.active_blocks == 11
     del arrays, a
 assert pool.active_blocks == 0
