@@ -59,6 +59,9 @@ func (l *loader) readCommand(n ast.Node, depth int) {
 	if c.ID != "" {
 		l.takeID(m, &c)
 	}
+	if all := l.out.Commands; len(all) == cap(all) { // they are large, and may be a million
+		l.out.Commands = slices.Grow(all, len(all))
+	}
 	l.out.Commands = append(l.out.Commands, c)
 }
 

@@ -212,7 +212,7 @@ func (v *verifier) content(ctx context.Context, p place, f func(off uint64, got 
 			return err
 		}
 	}
-	for segment, valid := range v.where(p) {
+	for segment, valid := range together(v.where(p)) {
 		m, _ := valid.First()
 		for at := segment.Start; at < segment.End; at += size {
 			r := mem.Range{Start: at, End: min(at+size, segment.End)}
@@ -243,6 +243,27 @@ func (v *verifier) where(p place) iter.Seq2[mem.Range, mem.MemorySet] {
 			if !yield(r, c.Valid) {
 				return
 			}
+		}
+	}
+}
+
+// together has neighbours of segments be one, as long as one memory holds them all, so that they are read at once.
+func together(segments iter.Seq2[mem.Range, mem.MemorySet]) iter.Seq2[mem.Range, mem.MemorySet] {
+	return func(yield func(mem.Range, mem.MemorySet) bool) {
+		var run mem.Range
+		var valid mem.MemorySet
+		for r, v := range segments {
+			if both := valid.Intersect(v); run.End == r.Start && !both.Empty() {
+				run.End, valid = r.End, both
+				continue
+			}
+			if run.Size() > 0 && !yield(run, valid) {
+				return
+			}
+			run, valid = r, v
+		}
+		if run.Size() > 0 {
+			yield(run, valid)
 		}
 	}
 }
