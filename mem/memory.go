@@ -16,13 +16,14 @@ type MemoryID uint32
 const Host MemoryID = 0
 
 // MemorySet is an immutable set of memories. The zero value is the empty set.
-// Sets compare with ==: the first 64 memories are bits of one inline word, and
-// the rest, where there is one, is interned, so that equal sets are equal
-// values. Operations on sets without members above 63 allocate nothing. Safe
+// Sets compare with ==: the first 64 memories are bits of one inline word, one other
+// member is inline, too, and several others are interned, so that equal sets are equal
+// values. Operations on sets without two members above 63 allocate nothing. Safe
 // for use from anywhere.
 type MemorySet struct {
 	low  uint64
-	high unique.Handle[string] // little-endian words for memories 64, 65, ...; zero Handle where there are none
+	one  MemoryID              // the only member above 63, or 0
+	high unique.Handle[string] // of several: little-endian words for memories 64, 65, ...; else the zero Handle
 }
 
 // SetOf returns the set of the given memories.
@@ -34,50 +35,75 @@ func SetOf(ids ...MemoryID) MemorySet {
 	return s
 }
 
-func (s MemorySet) words() string {
-	if s.high == (unique.Handle[string]{}) {
-		return ""
-	}
-	return s.high.Value()
+// inline reports whether s has no member above 63.
+func (s MemorySet) inline() bool { return s.one == 0 && s.high == unique.Handle[string]{} }
+
+// alike reports whether s and t have the same members above 63.
+func (s MemorySet) alike(t MemorySet) bool { return s.one == t.one && s.high == t.high }
+
+// place is where a member above 63 is among the words.
+func place(id MemoryID) (word int, bit uint64) { return int(id-64) / 64, 1 << ((id - 64) % 64) }
+
+// words are the members above 63, 64 to a word.
+type words struct {
+	one  MemoryID
+	many string
 }
 
-// word returns the i-th 64-bit word of the members above 63.
-func word(words string, i int) uint64 {
-	if (i+1)*8 > len(words) {
-		return 0
+func (s MemorySet) words() words {
+	w := words{one: s.one}
+	if s.high != (unique.Handle[string]{}) {
+		w.many = s.high.Value()
 	}
-	return binary.LittleEndian.Uint64([]byte(words[i*8 : i*8+8]))
+	return w
+}
+
+func (w words) len() int {
+	if w.one != 0 {
+		return int(w.one) / 64
+	}
+	return len(w.many) / 8
+}
+
+// at is the i-th word; 0 beyond the last.
+func (w words) at(i int) uint64 {
+	switch {
+	case i >= w.len():
+		return 0
+	case w.one == 0:
+		return binary.LittleEndian.Uint64([]byte(w.many[i*8 : i*8+8]))
+	}
+	if at, bit := place(w.one); at == i {
+		return bit
+	}
+	return 0
 }
 
 // combine applies f to each word of both sets and interns the result.
 func combine(s, t MemorySet, f func(a, b uint64) uint64) MemorySet {
 	out := MemorySet{low: f(s.low, t.low)}
 	sw, tw := s.words(), t.words()
-	if sw == "" && tw == "" {
-		return out
-	}
-	n := max(len(sw), len(tw)) / 8
-	buf, used := make([]byte, 8*n), 0
+	n := max(sw.len(), tw.len())
+	buf, used, members := make([]byte, 8*n), 0, 0
 	for i := range n {
-		if w := f(word(sw, i), word(tw, i)); w != 0 {
+		if w := f(sw.at(i), tw.at(i)); w != 0 {
 			binary.LittleEndian.PutUint64(buf[8*i:], w)
-			used = i + 1
+			used, members = i+1, members+bits.OnesCount64(w)
+			out.one = MemoryID(64 + 64*i + bits.TrailingZeros64(w))
 		}
 	}
-	if used > 0 {
-		out.high = unique.Make(string(buf[:8*used]))
+	if members > 1 {
+		out.one, out.high = 0, unique.Make(string(buf[:8*used]))
 	}
 	return out
 }
 
+// single is the set of one memory.
 func single(id MemoryID) MemorySet {
 	if id < 64 {
 		return MemorySet{low: 1 << id}
 	}
-	i := int(id-64) / 64
-	buf := make([]byte, 8*(i+1))
-	binary.LittleEndian.PutUint64(buf[8*i:], 1<<((id-64)%64))
-	return MemorySet{high: unique.Make(string(buf))}
+	return MemorySet{one: id}
 }
 
 // Has reports whether id is a member.
@@ -85,39 +111,35 @@ func (s MemorySet) Has(id MemoryID) bool {
 	if id < 64 {
 		return s.low&(1<<id) != 0
 	}
-	return word(s.words(), int(id-64)/64)&(1<<((id-64)%64)) != 0
+	at, bit := place(id)
+	return s.words().at(at)&bit != 0
 }
 
 // With returns s and id.
-func (s MemorySet) With(id MemoryID) MemorySet {
-	if id < 64 {
-		s.low |= 1 << id
-		return s
-	}
-	return s.Union(single(id))
-}
+func (s MemorySet) With(id MemoryID) MemorySet { return s.Union(single(id)) }
 
 // Without returns s less id.
-func (s MemorySet) Without(id MemoryID) MemorySet {
-	if id < 64 {
-		s.low &^= 1 << id
-		return s
-	}
-	return s.Minus(single(id))
-}
+func (s MemorySet) Without(id MemoryID) MemorySet { return s.Minus(single(id)) }
 
 // Union returns the members of either set.
 func (s MemorySet) Union(t MemorySet) MemorySet {
-	if s.high == t.high {
+	switch {
+	case t.inline() || s.alike(t):
 		s.low |= t.low
 		return s
+	case s.inline():
+		t.low |= s.low
+		return t
 	}
 	return combine(s, t, func(a, b uint64) uint64 { return a | b })
 }
 
 // Intersect returns the members of both sets.
 func (s MemorySet) Intersect(t MemorySet) MemorySet {
-	if s.high == t.high {
+	switch {
+	case s.inline() || t.inline():
+		return MemorySet{low: s.low & t.low}
+	case s.alike(t):
 		s.low &= t.low
 		return s
 	}
@@ -126,9 +148,12 @@ func (s MemorySet) Intersect(t MemorySet) MemorySet {
 
 // Minus returns the members of s that are not in t.
 func (s MemorySet) Minus(t MemorySet) MemorySet {
-	if t.words() == "" {
+	switch {
+	case t.inline():
 		s.low &^= t.low
 		return s
+	case s.inline() || s.alike(t):
+		return MemorySet{low: s.low &^ t.low}
 	}
 	return combine(s, t, func(a, b uint64) uint64 { return a &^ b })
 }
@@ -139,8 +164,9 @@ func (s MemorySet) Empty() bool { return s == MemorySet{} }
 // Len is the number of members.
 func (s MemorySet) Len() int {
 	n := bits.OnesCount64(s.low)
-	for i, w := 0, s.words(); i < len(w)/8; i++ {
-		n += bits.OnesCount64(word(w, i))
+	w := s.words()
+	for i := range w.len() {
+		n += bits.OnesCount64(w.at(i))
 	}
 	return n
 }
@@ -165,8 +191,8 @@ func (s MemorySet) All() iter.Seq[MemoryID] {
 			}
 		}
 		words := s.words()
-		for i := range len(words) / 8 {
-			for w := word(words, i); w != 0; w &= w - 1 {
+		for i := range words.len() {
+			for w := words.at(i); w != 0; w &= w - 1 {
 				if !yield(MemoryID(64 + 64*i + bits.TrailingZeros64(w))) {
 					return
 				}

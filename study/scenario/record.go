@@ -11,9 +11,9 @@ import (
 // recorder keeps what the runtime tells: a trace.CommandSink.
 type recorder struct {
 	mu       sync.Mutex
-	buffers  []trace.BufferRecord            // protected by mu
-	told     sync.Cond                       // a completion has come; its L is mu
-	commands map[uint64]*trace.CommandRecord // protected by mu
+	buffers  []trace.BufferRecord   // protected by mu
+	told     sync.Cond              // a completion has come; its L is mu
+	commands []*trace.CommandRecord // by ID; protected by mu
 	// What was evicted for a command that had to wait for the room, and was then tried again.
 	tried       trace.CommandRecord                  // protected by mu
 	completions map[mem.Point]trace.CompletionRecord // protected by mu
@@ -21,10 +21,7 @@ type recorder struct {
 }
 
 func newRecorder() *recorder {
-	r := &recorder{
-		commands:    make(map[uint64]*trace.CommandRecord),
-		completions: make(map[mem.Point]trace.CompletionRecord),
-	}
+	r := &recorder{completions: make(map[mem.Point]trace.CompletionRecord)}
 	r.told.L = &r.mu
 	return r
 }
@@ -55,6 +52,9 @@ func (r *recorder) Command(c *trace.CommandRecord) {
 		r.tried = trace.CommandRecord{}
 	}
 	if !r.stopped {
+		for uint64(len(r.commands)) <= c.ID {
+			r.commands = append(r.commands, nil)
+		}
 		r.commands[c.ID] = &k
 	}
 }
@@ -86,6 +86,9 @@ func (r *recorder) stop() (commands, copies int, moved, rode uint64) {
 		}
 	}
 	for _, c := range r.commands {
+		if c == nil {
+			continue
+		}
 		if end, ok := r.completions[c.Point]; ok && end.Err == nil {
 			commands++
 		}
@@ -116,7 +119,10 @@ func (r *recorder) last() mem.BufferID {
 func (r *recorder) command(id uint64) *trace.CommandRecord {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.commands[id]
+	if id < uint64(len(r.commands)) {
+		return r.commands[id]
+	}
+	return nil
 }
 
 // ended returns how a point ended that has: the record may come a moment after
