@@ -73,13 +73,7 @@ func (p *Planner) Commit(plan *Plan, at mem.Point) mem.Version {
 		a := &plan.Accesses[i]
 		b := p.buffers[uint32(a.Buffer)]
 		s := b.ensure(a.Memory)
-		for off := a.Range.Start; off < a.Range.End; {
-			at := s.blocks.Get(off)
-			if off = at.Range.End; at.Value != 0 {
-				k := &p.blocks[at.Value-1]
-				k.used, k.paid = p.clock, k.paid || !k.want.Contains(a.Range)
-			}
-		}
+		p.usedBlocks(s, a.Range)
 		if !a.Mode.Writes() {
 			s.read(a.Range, at)
 			continue
@@ -102,6 +96,17 @@ func (p *Planner) Commit(plan *Plan, at mem.Point) mem.Version {
 		}
 	}
 	return version
+}
+
+// usedBlocks notes that the latest command has used a range of a store.
+func (p *Planner) usedBlocks(s *store, r mem.Range) {
+	for off := r.Start; off < r.End; {
+		at := s.blocks.Get(off)
+		if off = at.Range.End; at.Value != 0 {
+			k := &p.blocks[at.Value-1]
+			k.used, k.paid = p.clock, k.paid || !k.want.Contains(r)
+		}
+	}
 }
 
 // CommitUse is Commit for a command that was planned as a writer and leaves the

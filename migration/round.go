@@ -19,7 +19,7 @@ import (
 // once, right behind the command.
 
 // Round is a list of commands, planned. It is immutable. Its buffers have numbers, which stand
-// in the place of a BufferID's index.
+// in the place of a BufferID's index, and what ends has nodes: first the commands, then the copies.
 type Round struct {
 	Ops    []RoundOp
 	Entry  []mem.Access // reads of bytes that the round has not written by then; of one buffer and memory disjoint and ascending
@@ -27,49 +27,85 @@ type Round struct {
 	Last   []int        // the commands, ascending, whose failure no other command or copy of the round would be told of
 	Bytes  uint64       // that the copies move
 	Copies int
+
+	commands  int
+	accessing uint64       // of the commands, those with accesses
+	touches   []mem.Access // of bytes that nobody in the round has written by then: they wait for who used them before it
+	used      []mem.Access // all that is accessed, each once
+	writes    []bool       // by command: it gives out a version
+	left      []left
+	written   []written
+}
+
+// RoundCommand is a command of a round: its queue, and its accesses, in which a Buffer is a number.
+type RoundCommand struct {
+	Queue    int
+	Accesses []mem.Access
 }
 
 // RoundOp is a command of a round, whose plan has its accesses and no steps; or, where Command
 // is -1, copies ahead of their use, whose plan has them as steps, and as accesses what is brought.
 type RoundOp struct {
 	Command int
+	Node    int // of the command, or of the first copy
 	plan    Plan
+	needs   []needs // of the command, or of each copy
+}
+
+// needs is what is waited for: nodes of the round, and who was before it.
+type needs struct {
+	nodes   []dep
+	touches []int32
+}
+
+type dep struct {
+	node int32
+	kind mem.WaitKind
+}
+
+// left is who used some bytes of a store last when the round has ended.
+type left struct {
+	buffer  uint32
+	memory  mem.MemoryID
+	r       mem.Range
+	writer  int32 // a node; -1 is who it was before the round
+	step    bool
+	from    origin
+	readers []int32 // nodes, oldest first
+}
+
+// written is what the round has written of a buffer when it has ended.
+type written struct {
+	buffer  uint32
+	r       mem.Range
+	command int
+	valid   mem.MemorySet
 }
 
 // Steps is how many copies the operation has.
 func (o *RoundOp) Steps() int { return len(o.plan.Steps) }
 
-// Place is where a buffer of a round is in a replay: the buffer, and how far into it the
-// round's begins.
-type Place struct {
-	Buffer mem.BufferID
-	Off    uint64
-}
-
-// Replay is one time of a round.
-type Replay struct {
-	Places   []Place       // of the round's buffers
-	Versions []mem.Version // by command: what it wrote, once it is committed; 0 where it writes nothing
-}
-
 // rounds is what PlanRound needs on the way.
 type rounds struct {
 	p       *Planner
-	line    *mem.Timeline
+	lines   []*mem.Timeline // of the queues
+	copying *mem.Timeline
 	first   mem.Version         // the last version that no command wrote
 	writers map[mem.Version]int // the command that wrote it
-	points  map[mem.Point]int   // the command that ends there
-	waited  []bool              // by command: a failure is told to somebody
+	nodes   map[mem.Point]int32
+	touched map[mem.Access]int32 // where they are in Round.touches
+	seen    map[mem.Access]bool  // in Round.used
+	waited  []bool               // by command: a failure is told to somebody
 	plan    Plan
 }
 
-// PlanRound plans a list of commands by their accesses, in which a Buffer is an index of sizes.
-// It fails like Planner.Plan.
-func PlanRound(topo *mem.Topology, sizes []uint64, commands [][]mem.Access) (*Round, error) {
+// PlanRound plans a list of commands for queues, of which inOrder says whether each is. The
+// buffers of the accesses are indices of sizes. It fails like Planner.Plan.
+func PlanRound(topo *mem.Topology, sizes []uint64, inOrder []bool, commands []RoundCommand) (*Round, error) {
 	accs := make([][]mem.Access, len(commands))
 	var used mem.MemorySet
-	for i, list := range commands {
-		accs[i] = slices.Clone(list)
+	for i, c := range commands {
+		accs[i] = slices.Clone(c.Accesses)
 		for k := range accs[i] {
 			a := &accs[i][k]
 			if int(a.Memory) >= topo.Len() || uint64(a.Buffer) >= uint64(len(sizes)) {
@@ -79,21 +115,21 @@ func PlanRound(topo *mem.Topology, sizes []uint64, commands [][]mem.Access) (*Ro
 			used = used.With(topo.Store(a.Memory))
 		}
 	}
-	r := new(Round)
+	r := &Round{commands: len(commands), writes: make([]bool, len(commands))}
 	ahead := make([][]mem.Access, len(commands))
-	w, err := newRounds(topo, sizes, used, len(commands))
+	w, err := newRounds(topo, sizes, used, inOrder, len(commands))
 	for i := 0; i < len(accs) && err == nil; i++ {
-		err = w.look(r, ahead, accs[i], i)
+		err = w.look(r, ahead, accs[i], i, commands[i].Queue)
 	}
 	if err != nil {
 		return nil, err
 	}
 	r.Entry = merged(r.Entry)
-	if w, err = newRounds(topo, sizes, used, len(commands)); err != nil {
+	if w, err = newRounds(topo, sizes, used, inOrder, len(commands)); err != nil {
 		return nil, err
 	}
 	for i := range accs {
-		if err := w.command(r, accs[i], i); err != nil {
+		if err := w.command(r, accs[i], i, commands[i].Queue); err != nil {
 			return nil, err
 		}
 		if len(ahead[i]) > 0 {
@@ -107,11 +143,18 @@ func PlanRound(topo *mem.Topology, sizes []uint64, commands [][]mem.Access) (*Ro
 			r.Last = append(r.Last, i)
 		}
 	}
+	w.end(r)
 	return r, nil
 }
 
-func newRounds(topo *mem.Topology, sizes []uint64, used mem.MemorySet, commands int) (*rounds, error) {
-	w := &rounds{p: New(topo, Options{}), line: mem.NewTimeline("round", false, nil), writers: make(map[mem.Version]int), points: make(map[mem.Point]int), waited: make([]bool, commands)}
+func newRounds(topo *mem.Topology, sizes []uint64, used mem.MemorySet, inOrder []bool, commands int) (*rounds, error) {
+	w := &rounds{
+		p: New(topo, Options{}), copying: mem.NewTimeline("copies", false, nil), writers: make(map[mem.Version]int), nodes: make(map[mem.Point]int32),
+		touched: make(map[mem.Access]int32), seen: make(map[mem.Access]bool), waited: make([]bool, commands),
+	}
+	for i, ordered := range inOrder {
+		w.lines = append(w.lines, mem.NewTimeline(fmt.Sprint("queue", i), ordered, nil))
+	}
 	w.p.aligned = false // what else the memories hold is not known here
 	for i, size := range sizes {
 		if _, err := w.p.Create(size, used); err != nil {
@@ -124,7 +167,7 @@ func newRounds(topo *mem.Topology, sizes []uint64, used mem.MemorySet, commands 
 
 // look is the first pass over a command: what it reads of before the round, and of which
 // commands it reads what is elsewhere.
-func (w *rounds) look(r *Round, ahead [][]mem.Access, accs []mem.Access, i int) error {
+func (w *rounds) look(r *Round, ahead [][]mem.Access, accs []mem.Access, i, queue int) error {
 	if err := w.p.Plan(&w.plan, accs); err != nil {
 		return fmt.Errorf("command %d of a round: %w", i, err)
 	}
@@ -135,75 +178,149 @@ func (w *rounds) look(r *Round, ahead [][]mem.Access, accs []mem.Access, i int) 
 			}
 		}
 	}
-	for _, st := range w.plan.Steps {
+	for k := range w.plan.Steps {
+		st := &w.plan.Steps[k]
 		for at, c := range w.p.buffers[uint32(st.Buffer)].content.In(st.Range) {
 			k := w.writers[c.version]
 			ahead[k] = append(ahead[k], mem.Access{Buffer: st.Buffer, Memory: st.To, Range: at, Mode: mem.Read})
 		}
 	}
-	w.commit(&w.plan, i)
+	for k := range w.plan.Steps {
+		w.p.CommitStep(&w.plan, k, w.copying.Next())
+	}
+	w.commit(&w.plan, i, queue)
 	return nil
 }
 
-// commit commits a plan and, where it is one's, its command.
-func (w *rounds) commit(plan *Plan, command int) {
-	for i := range plan.Steps {
-		w.p.CommitStep(plan, i, w.line.Next())
-	}
-	at := w.line.Next()
-	if command >= 0 {
-		w.points[at] = command
-	}
-	if v := w.p.Commit(plan, at); v != 0 {
+// commit commits a command's plan.
+func (w *rounds) commit(plan *Plan, command, queue int) (wrote bool) {
+	at := w.lines[queue].Next()
+	w.nodes[at] = int32(command)
+	v := w.p.Commit(plan, at)
+	if v != 0 {
 		w.writers[v] = command
 	}
+	return v != 0
 }
 
 // command is the second pass over a command: nothing has to be copied for it any more.
-func (w *rounds) command(r *Round, accs []mem.Access, i int) error {
-	op := RoundOp{Command: i}
+func (w *rounds) command(r *Round, accs []mem.Access, i, queue int) error {
+	op := RoundOp{Command: i, Node: i}
 	if err := w.p.Plan(&op.plan, accs); err != nil {
 		return fmt.Errorf("command %d of a round: %w", i, err)
 	}
 	if len(op.plan.Steps) > 0 {
 		return fmt.Errorf("command %d of a round reads %v, which were not brought: %w", i, op.plan.Steps[0].Range, mem.ErrInvalidOperation)
 	}
-	w.tell(op.plan.Waits)
-	w.commit(&op.plan, i)
+	n := w.needs(op.plan.Waits, w.lines[queue])
+	for _, a := range op.plan.Accesses {
+		w.touch(r, &n, a)
+		if !w.seen[a] {
+			w.seen[a] = true
+			r.used = append(r.used, a)
+		}
+	}
+	if op.needs = []needs{n}; len(accs) > 0 {
+		r.accessing++
+	}
+	r.writes[i] = w.commit(&op.plan, i, queue)
 	r.Ops = append(r.Ops, op)
 	return nil
 }
 
+// needs are the nodes of some waits of what goes to a queue, which sees to its own order.
+func (w *rounds) needs(waits []mem.Wait, line *mem.Timeline) (n needs) {
+	for _, x := range waits {
+		if x.Kind == mem.Order && line.InOrder() && x.Point.Line == line {
+			continue
+		}
+		node := w.nodes[x.Point]
+		if n.nodes = append(n.nodes, dep{node, x.Kind}); x.Kind == mem.Data && int(node) < len(w.waited) {
+			w.waited[node] = true
+		}
+	}
+	return n
+}
+
+// touch notes the bytes of an access that nobody in the round has written.
+func (w *rounds) touch(r *Round, n *needs, a mem.Access) {
+	for at, h := range w.p.buffers[uint32(a.Buffer)].at(a.Memory).hazards.In(a.Range) {
+		if !h.writer.IsZero() {
+			continue
+		}
+		t := a
+		t.Range = at
+		i, ok := w.touched[t]
+		if !ok {
+			i = int32(len(r.touches))
+			w.touched[t] = i
+			r.touches = append(r.touches, t)
+		}
+		n.touches = append(n.touches, i)
+	}
+}
+
 // copies plans what a command has written to where it is read later.
 func (w *rounds) copies(r *Round, accs []mem.Access) error {
-	op := RoundOp{Command: -1}
+	op := RoundOp{Command: -1, Node: r.commands + r.Copies}
 	if err := w.p.Plan(&op.plan, accs); err != nil {
 		return fmt.Errorf("copies of a round: %w", err)
 	}
 	for i := range op.plan.Steps {
 		st := &op.plan.Steps[i]
-		w.tell(st.Waits)
+		n := w.needs(st.Waits, w.copying)
+		w.touch(r, &n, mem.Access{Buffer: st.Buffer, Memory: st.To, Range: st.Range, Mode: mem.Write})
+		op.needs = append(op.needs, n)
+		number := mem.BufferID(uint32(st.Buffer))
+		r.Spans = append(r.Spans, Span{number, st.From, st.Range}, Span{number, st.To, st.Range})
 		r.Bytes += st.Bytes()
-		r.Copies++
-		n := mem.BufferID(uint32(st.Buffer))
-		r.Spans = append(r.Spans, Span{n, st.From, st.Range}, Span{n, st.To, st.Range})
 	}
-	w.commit(&op.plan, -1)
-	for i := range op.plan.Steps { // from here on by their writers
-		v := &op.plan.Steps[i].Reason
+	for i := range op.plan.Steps {
+		at := w.copying.Next()
+		w.nodes[at] = int32(r.commands + r.Copies)
+		w.p.CommitStep(&op.plan, i, at)
+		r.Copies++
+		v := &op.plan.Steps[i].Reason // from here on by their writers
 		v.Oldest, v.Newest = mem.Version(w.writers[v.Oldest]), mem.Version(w.writers[v.Newest])
 	}
 	r.Ops = append(r.Ops, op)
 	return nil
 }
 
-// tell notes who is told of whose failure.
-func (w *rounds) tell(waits []mem.Wait) {
-	for _, x := range waits {
-		if k, ok := w.points[x.Point]; ok && x.Kind == mem.Data {
-			w.waited[k] = true
+// end notes what the round leaves behind.
+func (w *rounds) end(r *Round) {
+	for i, b := range w.p.buffers {
+		for at, c := range b.content.All() {
+			if c.version > w.first {
+				r.written = append(r.written, written{uint32(i), at, w.writers[c.version], c.valid})
+			}
+		}
+		for k := range b.stores {
+			s := &b.stores[k]
+			for at, h := range s.hazards.All() {
+				if l := (left{uint32(i), s.memory, at, -1, h.step, h.from, w.readers(s, h)}); !h.writer.IsZero() {
+					l.writer = w.nodes[h.writer]
+					r.left = append(r.left, l)
+				} else if len(l.readers) > 0 {
+					r.left = append(r.left, l)
+				}
+			}
 		}
 	}
+}
+
+// readers are the nodes of a hazard's readers, oldest first.
+func (w *rounds) readers(s *store, h *hazard) (nodes []int32) {
+	for _, p := range h.readers {
+		if !p.IsZero() {
+			nodes = append(nodes, w.nodes[p])
+		}
+	}
+	for i := h.more; i != 0; i = s.overflow.cells[i].next {
+		nodes = append(nodes, w.nodes[s.overflow.cells[i].point])
+	}
+	slices.Sort(nodes)
+	return nodes
 }
 
 // merged sorts accesses that only read by buffer, memory and offset, and makes one of those that meet.
@@ -218,99 +335,4 @@ func merged(accs []mem.Access) []mem.Access {
 		out = append(out, a)
 	}
 	return out
-}
-
-// at is an access of a round in a replay.
-func (r *Replay) at(a mem.Access) mem.Access {
-	to := r.Places[uint32(a.Buffer)]
-	a.Buffer, a.Range = to.Buffer, a.Range.Shift(to.Off)
-	return a
-}
-
-// Entry appends what a replay reads of before it, to be planned as a command's.
-func (r *Replay) Entry(dst []mem.Access, of *Round) []mem.Access {
-	for _, a := range of.Entry {
-		dst = append(dst, r.at(a))
-	}
-	return dst
-}
-
-// Span is a span of a round in a replay.
-func (r *Replay) Span(n Span) Span {
-	to := r.Places[uint32(n.Buffer)]
-	return Span{to.Buffer, n.Memory, n.Range.Shift(to.Off)}
-}
-
-// Counts reports whether a buffer has a size buffer, or is one: what moves of it is known only
-// when it moves. Of one that does not live it says no.
-func (p *Planner) Counts(id mem.BufferID) bool {
-	b, err := p.buffer(id)
-	return err == nil && (b.count != 0 || len(b.serves) > 0)
-}
-
-// Prepare fills dst with an operation of a round, in place of Plan: its bytes lie where the
-// round has them, and its blocks are there, since the round's entry was planned and carried out
-// and all operations before this one were committed. What is waited for, and which ways copies
-// go, is what it is now.
-func (p *Planner) Prepare(dst *Plan, r *Replay, op *RoundOp) {
-	dst.reset()
-	dst.spans = dst.spans[:0]
-	p.commandWaits.reset()
-	for _, a := range op.plan.Accesses {
-		dst.Accesses = append(dst.Accesses, r.at(a))
-	}
-	if op.Command >= 0 {
-		for i := range dst.Accesses {
-			p.uses(dst, &dst.Accesses[i])
-		}
-	} else {
-		p.prepareSteps(dst, r, op)
-	}
-	dst.edits = p.edits
-}
-
-// uses adds the waits of an access whose bytes need not come.
-func (p *Planner) uses(dst *Plan, a *mem.Access) {
-	b := p.buffers[uint32(a.Buffer)]
-	s := b.at(a.Memory)
-	for off := a.Range.Start; off < a.Range.End && s != nil; {
-		at := b.content.Get(off)
-		p.wait(dst, s, mem.Range{Start: off, End: min(at.Range.End, a.Range.End)}, a.Mode, at.Value.valid.Has(a.Memory))
-		off = at.Range.End
-	}
-}
-
-// prepareSteps fills in the copies of an operation.
-func (p *Planner) prepareSteps(dst *Plan, r *Replay, op *RoundOp) {
-	for _, g := range op.plan.groups {
-		to := r.Places[uint32(g.buffer)]
-		g.buffer, g.end = to.Buffer, g.end+to.Off
-		dst.groups = append(dst.groups, g)
-	}
-	for i := range op.plan.Steps {
-		st := dst.step()
-		from := st.from
-		*st = op.plan.Steps[i]
-		to := r.Places[uint32(st.Buffer)]
-		st.Buffer, st.Range, st.from = to.Buffer, st.Range.Shift(to.Off), from
-		st.Reason.Oldest, st.Reason.Newest = r.Versions[st.Reason.Oldest], r.Versions[st.Reason.Newest]
-		p.stepWaits.reset()
-		b := p.buffers[uint32(st.Buffer)]
-		src, into := b.at(st.From), b.at(st.To)
-		if st.After < 0 && src != nil {
-			for _, h := range src.hazards.In(st.Range) {
-				dst.arena = src.data(dst.arena, int(from), h, &p.stepWaits)
-			}
-		}
-		if into != nil {
-			for _, h := range into.hazards.In(st.Range) {
-				dst.arena = into.order(dst.arena, int(from), h, &p.stepWaits)
-			}
-		}
-		st.to = int32(len(dst.arena))
-		dst.Steps = dst.Steps[:len(dst.Steps)+1]
-	}
-	dst.finish()
-	dst.StepWaits = dst.StepWaits[:0]
-	p.Reroute(dst)
 }

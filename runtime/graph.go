@@ -16,8 +16,8 @@ import (
 // at once. Where they do not hold, a replay enqueues the commands one by one (plain.go).
 //
 // One replay is one acquisition of the planner lock: the entry is planned and carried out as a
-// command's accesses are, then each command goes through the same execute and commit as an
-// enqueued one, with a prepared plan.
+// command's accesses are, then the round's copies and commands go to mover and queues, as they
+// were prepared, and all of them are committed at once.
 
 // Graph is a recording that can be replayed, any number of times and from many goroutines,
 // also while earlier replays run. It keeps no buffers alive, and needs no end.
@@ -33,7 +33,10 @@ type Graph struct {
 	onHost   []bool           // immutable: by number, the round uses the root on the host
 	bound    *instance        // protected by c.mu, as all below
 	now      migration.Replay // the replay under way
-	points   []mem.Point      // of its commands
+	at       []*root          // by number, as bound now
+	rebound  bool             // since the commands were prepared, some slot
+	blocks   []placed         // where the spans were when the commands were prepared
+	prepared []prepared       // by command
 	user     []mem.Wait       // what all its commands wait for
 	figures  GraphFigures
 }
@@ -83,7 +86,7 @@ func (e *ReplayError) Unwrap() error { return e.Err }
 
 // newGraph plans a recording. c.mu is held.
 func newGraph(rec *Recording) (*Graph, error) {
-	g := &Graph{c: rec.c, rec: rec, plain: rec.plain, points: make([]mem.Point, len(rec.commands))}
+	g := &Graph{c: rec.c, rec: rec, plain: rec.plain}
 	g.figures.Commands = len(rec.commands)
 	for i := range rec.commands {
 		k := &rec.commands[i]
@@ -131,15 +134,20 @@ func (g *Graph) plan() (err error) {
 	for _, r := range rec.roots {
 		sizes = append(sizes, r.size)
 	}
-	var accs [][]mem.Access
+	var inOrder []bool
+	for _, q := range g.queues {
+		inOrder = append(inOrder, q.inOrder)
+	}
+	var commands []migration.RoundCommand
 	for i := range rec.commands {
-		accs = append(accs, rec.commands[i].accs)
-		g.spans = append(g.spans, rec.commands[i].spans...)
-		for _, a := range rec.commands[i].accs {
+		k := &rec.commands[i]
+		commands = append(commands, migration.RoundCommand{Queue: slices.Index(g.queues, k.req.q), Accesses: k.accs})
+		g.spans = append(g.spans, k.spans...)
+		for _, a := range k.accs {
 			g.spans = append(g.spans, migration.Span{Buffer: a.Buffer, Memory: g.c.topo.Store(a.Memory), Range: a.Range})
 		}
 	}
-	if g.round, err = migration.PlanRound(g.c.topo, sizes, accs); err != nil {
+	if g.round, err = migration.PlanRound(g.c.topo, sizes, inOrder, commands); err != nil {
 		return err
 	}
 	g.spans = outermost(append(g.spans, g.round.Spans...))
@@ -147,7 +155,8 @@ func (g *Graph) plan() (err error) {
 	for _, n := range g.spans {
 		g.onHost[n.Buffer] = g.onHost[n.Buffer] || n.Memory == mem.Host
 	}
-	g.now = migration.Replay{Places: make([]migration.Place, len(sizes)), Versions: make([]mem.Version, len(rec.commands))}
+	g.now = migration.NewReplay(g.round, len(sizes))
+	g.at, g.blocks, g.prepared = make([]*root, len(sizes)), make([]placed, len(g.spans)), make([]prepared, len(rec.commands))
 	g.figures.Copies, g.figures.Bytes = g.round.Copies, g.round.Bytes
 	return nil
 }
@@ -311,24 +320,26 @@ func (r *replay) replay(req *request, in *Bindings, wait []Event) (Event, error)
 	if !c.unflushed.Load() {
 		c.unflushed.Store(true)
 	}
-	done := 0
+	c.planner.Enter(&g.now, g.round)
+	g.refresh()
 	for i := range g.round.Ops {
 		op := &g.round.Ops[i]
 		var err error
 		if op.Command < 0 {
 			err = g.ahead(req, op)
-		} else if err = r.command(op, in.Events); err == nil {
-			done++
+		} else {
+			err = r.command(op, in.Events)
 		}
 		if err != nil {
-			r.points = append(r.points[:0], g.points[:done]...)
+			r.points = g.commitFirst(i)
 			return Event{}, errPlain(err.Error())
 		}
 	}
+	c.planner.CommitRound(&g.now, g.round)
 	g.figures.Replays++
-	e, err := g.close(req.q, g.points, g.last, g.user, r.called)
+	e, err := g.close(req.q, g.now.Points, g.last, g.user, r.called)
 	if err != nil {
-		return Event{}, &ReplayError{done, err}
+		return Event{}, &ReplayError{len(g.rec.commands), err}
 	}
 	return e, nil
 }
@@ -390,7 +401,8 @@ func (g *Graph) place(in *Bindings) error {
 		case g.c.planner.Counts(at.Buffer):
 			return errPlain("buffer " + r.label() + " has a content size, or is one")
 		}
-		g.now.Places[i] = at
+		g.rebound = g.rebound || g.at[i] != r || g.now.Places[i] != at
+		g.at[i], g.now.Places[i] = r, at
 	}
 	if len(in.Slots) == 0 {
 		return nil
@@ -433,7 +445,7 @@ func (g *Graph) enter(req *request) error {
 		c.traceRefused(req, &borrowed{}, 0, err)
 		return err
 	}
-	if err := c.submitSteps(&s.plan); err != nil {
+	if err := c.submitSteps(&s.plan, true); err != nil {
 		err = errors.Join(err, c.giveBack(&s.plan))
 		g.traceAhead(req, err)
 		return err
@@ -447,12 +459,13 @@ func (g *Graph) enter(req *request) error {
 	return nil
 }
 
-// ahead carries out copies of what the round has written. c.mu is held.
+// ahead submits copies of what the round has written. c.mu is held.
 func (g *Graph) ahead(req *request, op *migration.RoundOp) error {
 	c, s := g.c, &g.c.scratch
 	c.planner.Prepare(&s.plan, &g.now, op)
 	c.wantsLinks(&s.plan) // for later replays
-	err := c.submitSteps(&s.plan)
+	err := c.submitSteps(&s.plan, false)
+	copy(g.now.Points[op.Node:], s.points)
 	s.accs = append(s.accs[:0], s.plan.Accesses...)
 	g.traceAhead(req, err)
 	return err
@@ -470,46 +483,139 @@ func (g *Graph) traceAhead(req *request, err error) {
 	c.traceCommand(req, nil, 0, 0, mem.Point{}, err)
 }
 
-// command submits and commits a recorded command. c.mu is held.
+// command submits a recorded command. c.mu is held.
 func (r *replay) command(op *migration.RoundOp, events []Event) error {
 	g, c, s := r.g, r.g.c, &r.g.c.scratch
 	k := &g.bound.commands[op.Command]
 	req := &k.req
 	s.user = append(s.user[:0], g.user...)
-	for _, i := range k.after {
-		if p := g.points[i]; !p.Succeeded() {
-			s.user = append(s.user, mem.Wait{Point: p, Kind: mem.Data})
-		}
-	}
 	if !req.q.inOrder {
 		req.q.addOrder(req.op, k.listless)
 	}
-	c.planner.Prepare(&s.plan, &g.now, op)
-	s.accs = append(s.accs[:0], s.plan.Accesses...)
-	p, err := c.execute(req, k.launch)
+	s.waits = append(s.waits[:0], s.user...)
+	for _, i := range k.after {
+		s.waits = append(s.waits, mem.Wait{Point: g.now.Points[i], Kind: mem.Data})
+	}
+	s.waits = g.now.Waits(s.waits, op)
+	p, err := c.submitCommand(req, g.command(op.Command))
 	if err != nil {
 		return err
 	}
-	g.points[op.Command] = p
-	g.now.Versions[op.Command] = r.committed(req, k.launch, p)
+	g.now.Points[op.Command] = p
+	c.commandSeq++
+	if req.op == opBarrier {
+		req.q.barrier = p
+	}
 	if len(events) > 0 {
 		events[op.Command] = c.events.add(c, req.q, c.commandSeq, p)
+	}
+	if c.opts.Trace != nil || c.evicting.observer != nil {
+		r.tell(op, k, p)
 	}
 	return nil
 }
 
-// committed commits a command that was accepted. c.mu is held.
-func (r *replay) committed(req *request, l *Launch, p mem.Point) mem.Version {
-	c := r.g.c
-	c.commandSeq++
-	v := c.commit(req, p)
+// tell tells sink and policy of a command. c.mu is held.
+func (r *replay) tell(op *migration.RoundOp, k *recorded, p mem.Point) {
+	g, c, s := r.g, r.g.c, &r.g.c.scratch
+	c.planner.Prepare(&s.plan, &g.now, op)
+	if o := c.evicting.observer; o != nil && len(s.plan.Accesses) > 0 {
+		c.hooks.call(&c.hooks.failed, func() { o.Observe(s.plan.Accesses) })
+	}
 	if c.opts.Trace != nil {
-		c.traceCommand(req, l, r.called, v, p, nil)
+		s.accs, s.points = append(s.accs[:0], s.plan.Accesses...), s.points[:0]
+		c.traceCommand(&k.req, k.launch, r.called, g.now.Versions[op.Command], p, nil)
 	}
-	if req.op == opBarrier {
-		req.q.barrier = p
+}
+
+// commitFirst commits the operations before number i, and of that what was accepted, one by
+// one, and returns the points of the commands. c.mu is held.
+func (g *Graph) commitFirst(i int) (points []mem.Point) {
+	p, plan := g.c.planner, &g.c.scratch.plan
+	for k := range g.round.Ops[:i+1] {
+		op := &g.round.Ops[k]
+		if k == i && op.Command >= 0 {
+			break
+		}
+		p.Prepare(plan, &g.now, op)
+		if op.Command >= 0 {
+			p.Commit(plan, g.now.Points[op.Command])
+			points = append(points, g.now.Points[op.Command])
+			continue
+		}
+		for n := range plan.Steps {
+			if at := g.now.Points[op.Node+n]; !at.IsZero() {
+				p.CommitStep(plan, n, at)
+			}
+		}
 	}
-	return v
+	return points
+}
+
+// placed is where a span is.
+type placed struct {
+	block mem.Block
+	start uint64
+}
+
+// prepared is a command as its queue is given it. It is good until a block of the graph moves,
+// or a slot or value of the command is another.
+type prepared struct {
+	ready  bool
+	cmd    devices.Command
+	args   []devices.Arg
+	values []byte
+}
+
+// refresh finds out which commands are prepared no more. c.mu is held.
+func (g *Graph) refresh() {
+	moved := false
+	for i, n := range g.spans {
+		r := g.at[n.Buffer]
+		b, start := r.blockAt(n.Memory, n.Range.Start+g.now.Places[n.Buffer].Off)
+		if now := (placed{*b, start}); now != g.blocks[i] {
+			g.blocks[i] = now
+			moved = moved || g.rec.roots[n.Buffer].slot == nil || !g.rebound
+		}
+	}
+	for i := range g.prepared {
+		if moved || g.rebound && g.bound.commands[i].slotted {
+			g.prepared[i].ready = false
+		}
+	}
+	g.rebound = false
+	for _, i := range g.bound.stale {
+		g.prepared[i].ready = false
+	}
+}
+
+// command is what the queue of command i is given. c.mu is held.
+func (g *Graph) command(i int) *devices.Command {
+	c, k, p := g.c, &g.bound.commands[i], &g.prepared[i]
+	if !p.ready {
+		c.command(&k.req, k.launch)
+		p.keep(&c.scratch.cmd)
+		c.forget()
+		p.ready = k.req.op != opRead && k.req.op != opWrite // whose bytes may be page-locked since, or no more
+	}
+	p.cmd.Tag = c.commandSeq + 1
+	return &p.cmd
+}
+
+// keep copies a command.
+func (p *prepared) keep(cmd *devices.Command) {
+	p.cmd = *cmd
+	p.args, p.values = append(p.args[:0], cmd.Args...), p.values[:0]
+	for i := range p.args {
+		p.values = append(p.values, p.args[i].Value...)
+	}
+	rest := p.values
+	for i := range p.args {
+		if n := len(p.args[i].Value); n > 0 {
+			p.args[i].Value, rest = rest[:n:n], rest[n:]
+		}
+	}
+	p.cmd.Args = p.args
 }
 
 // close submits the marker that stands for a replay: it ends after all its commands, and fails
@@ -534,7 +640,10 @@ func (g *Graph) close(q *Queue, points []mem.Point, last []int, user []mem.Wait,
 	if err != nil {
 		return Event{}, req.failed(err)
 	}
-	r := replay{g: g, called: called}
-	r.committed(&req, nil, p)
+	c.commandSeq++
+	c.commit(&req, p)
+	if c.opts.Trace != nil {
+		c.traceCommand(&req, nil, called, 0, p, nil)
+	}
 	return c.events.add(c, q, c.commandSeq, p), nil
 }

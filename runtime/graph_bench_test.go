@@ -10,6 +10,7 @@ import (
 	"godwit/devices"
 	"godwit/devices/cpu"
 	"godwit/devices/null"
+	"godwit/mem"
 	"godwit/runtime"
 )
 
@@ -88,7 +89,8 @@ func (s *step) close(b testing.TB) {
 	require.NoError(b, s.c.Close(context.Background()))
 }
 
-// BenchmarkGraph is a command of 1,000 launches over four devices: enqueued, and replayed.
+// BenchmarkGraph is a command of 1,000 launches over four devices: enqueued, replayed, and
+// what of either the driver takes by itself (its Submit, with the waits that a replay has).
 func BenchmarkGraph(b *testing.B) {
 	const commands = 1000
 	ctx := context.Background()
@@ -103,20 +105,28 @@ func BenchmarkGraph(b *testing.B) {
 		}
 		s := newStep(b, devs)
 		g := must(s.record(ctx, commands))
-		for name, f := range map[string]func() error{
-			"enqueued": func() error { return s.enqueue(ctx, commands) },
-			"replayed": func() error {
+		submit, end := submitAlone(b, devs[0])
+		for _, way := range []struct {
+			name string
+			call func() error
+		}{
+			{"enqueued", func() error { return s.enqueue(ctx, commands) }},
+			{"replayed", func() error {
 				e, err := g.Replay(ctx, s.q[0], runtime.Bindings{})
 				if err != nil {
 					return err
 				}
 				return e.Release()
-			},
+			}},
+			{"submitted", func() error { return submit(commands) }},
 		} {
-			b.Run(kind+"/"+name, func(b *testing.B) {
+			if kind == "cpu" && way.name == "submitted" {
+				continue // its commands run beside it
+			}
+			b.Run(kind+"/"+way.name, func(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
-					if err := f(); err != nil {
+					if err := way.call(); err != nil {
 						b.Fatal(err)
 					}
 					if kind != "null" {
@@ -131,6 +141,35 @@ func BenchmarkGraph(b *testing.B) {
 			})
 		}
 		require.Zero(b, g.Figures().Plain, g.Figures().Why)
+		end()
 		s.close(b)
 	}
+}
+
+// submitAlone submits such launches to a queue of the driver's, with four waits each that were reached.
+func submitAlone(b *testing.B, d devices.Device) (submit func(commands int) error, end func()) {
+	k := must(must(d.Build(context.Background(), three)).Kernel("three"))
+	q := must(d.NewQueue(devices.QueueOptions{Name: "alone"}))
+	blocks := make([]mem.Block, 3)
+	must(d.Memory().AllocAll([]mem.Request{{Size: 4096}, {Size: 4096}, {Size: 4096}}, blocks, nil))
+	cmd := devices.Command{Op: devices.OpLaunch, Kernel: k, Dims: 1, Global: [3]uint64{16}}
+	for _, bl := range blocks {
+		cmd.Args = append(cmd.Args, devices.Arg{Kind: devices.ArgBuffer, Block: bl, Size: bl.Size})
+	}
+	p, err := q.Submit(&devices.Command{Op: devices.OpMarker}, nil)
+	require.NoError(b, err)
+	waits := []mem.Wait{{Point: p, Kind: mem.Data}, {Point: p}, {Point: p}, {Point: p}}
+	return func(commands int) error {
+			for range commands {
+				if _, err := q.Submit(&cmd, waits); err != nil {
+					return err
+				}
+			}
+			return nil
+		}, func() {
+			require.NoError(b, q.Close())
+			for _, bl := range blocks {
+				require.NoError(b, d.Memory().FreeAfter(bl, nil))
+			}
+		}
 }

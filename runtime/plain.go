@@ -19,6 +19,7 @@ type instance struct {
 	handles  map[*Buffer]*Buffer // of slots: the recording's and this one's
 	uses     []boundUse
 	changed  []Value // from what was recorded
+	stale    []int   // commands of which the last bind changed values
 }
 
 // boundUse is a use of a slot.
@@ -32,21 +33,21 @@ type boundUse struct {
 func (rec *Recording) instance() *instance {
 	in := &instance{rec: rec, commands: slices.Clone(rec.commands), handles: make(map[*Buffer]*Buffer)}
 	for i := range in.commands {
-		k := &in.commands[i]
+		k, known := &in.commands[i], len(in.uses)
 		k.uses = slices.Clone(k.uses)
 		in.use(&k.req.a)
 		in.use(&k.req.b)
 		for n := range k.uses {
 			in.use(&k.uses[n])
 		}
-		if k.launch == nil {
+		if k.slotted = len(in.uses) > known; k.launch == nil {
 			continue
 		}
 		l := *k.launch
 		k.launch, l.Args = &l, slices.Clone(l.Args)
 		for n := range l.Args {
 			if b := l.Args[n].buf; b != nil && b.root.slot != nil {
-				l.Args[n].buf = in.handle(b)
+				l.Args[n].buf, k.slotted = in.handle(b), true
 			}
 		}
 	}
@@ -87,14 +88,16 @@ func (in *instance) bind(to *Bindings) error {
 	for _, u := range in.uses {
 		u.u.r = u.r.Shift(to.buffer(u.slot).view.Range.Start)
 	}
+	in.stale = in.stale[:0]
 	for _, v := range in.changed {
+		in.stale = append(in.stale, v.command)
 		in.commands[v.command].launch.Args[v.arg] = in.rec.commands[v.command].launch.Args[v.arg]
 	}
 	in.changed = in.changed[:0]
 	for i := range to.Values {
 		v := &to.Values[i]
 		in.commands[v.Value.command].launch.Args[v.Value.arg] = v.Arg
-		in.changed = append(in.changed, v.Value)
+		in.changed, in.stale = append(in.changed, v.Value), append(in.stale, v.Value.command)
 	}
 	return nil
 }

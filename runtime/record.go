@@ -44,6 +44,7 @@ type recorded struct {
 	to       []mem.MemoryID
 	after    []int // the recorded commands of its wait list
 	listless bool  // it has no wait list
+	slotted  bool  // it uses a slot; of an instance
 	accs     []mem.Access
 	spans    []migration.Span // both name roots by their numbers
 }

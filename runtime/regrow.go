@@ -145,7 +145,7 @@ func (c *Context) freeOld(r *root, m mem.MemoryID, in mem.Range) error {
 func (c *Context) submitBeside(plan *migration.Plan) error {
 	command := c.scratch.moves
 	c.scratch.moves = c.evicting.moves
-	err := c.submitSteps(plan)
+	err := c.submitSteps(plan, true)
 	c.scratch.moves, c.evicting.moves = command, c.scratch.moves
 	c.unflushed.Store(true)
 	return err

@@ -512,7 +512,7 @@ func (q *Queue) addOrder(op opcode, waitsForAll bool) {
 // returns the command's point. c.mu is held.
 func (c *Context) execute(req *request, l *Launch) (p mem.Point, err error) {
 	s := &c.scratch
-	if err := c.submitSteps(&s.plan); err != nil {
+	if err := c.submitSteps(&s.plan, true); err != nil {
 		return mem.Point{}, err
 	}
 	s.waits = append(s.waits[:0], s.plan.Waits...)
@@ -525,20 +525,20 @@ func (c *Context) execute(req *request, l *Launch) (p mem.Point, err error) {
 		s.cmd.Late, err = c.lateOf(req)
 	}
 	if err == nil {
-		p, err = c.submitCommand(req)
+		p, err = c.submitCommand(req, &s.cmd)
 	}
 	c.forget()
 	return p, err
 }
 
-// submitCommand gives the scratch command to its queue. Where it runs code of the program's on the
+// submitCommand gives a command, with the scratch waits, to its queue. Where it runs code of the program's on the
 // host, it is a gate. c.mu is held.
-func (c *Context) submitCommand(req *request) (mem.Point, error) {
+func (c *Context) submitCommand(req *request, cmd *devices.Command) (mem.Point, error) {
 	s, gate := &c.scratch, gateSet(0)
 	if req.op == opHostCall || req.op == opSVMFree {
 		gate = c.gates.shut(true)
 	}
-	p, err := req.q.dev.Submit(&s.cmd, s.waits)
+	p, err := req.q.dev.Submit(cmd, s.waits)
 	if err != nil {
 		if gate != 0 {
 			c.gates.open(gate)

@@ -59,9 +59,9 @@ func (c *Context) wantsLinks(plan *migration.Plan) (wait bool) {
 	return wait
 }
 
-// submitSteps hands a plan's steps to the mover and commits each that is accepted; those
+// submitSteps hands a plan's steps to the mover and, where that is wanted, commits each that is accepted; those
 // have points in the scratch space. c.mu is held.
-func (c *Context) submitSteps(plan *migration.Plan) error {
+func (c *Context) submitSteps(plan *migration.Plan, commit bool) error {
 	s := &c.scratch
 	s.points, s.lates = s.points[:0], s.lates[:0]
 	for range plan.Steps {
@@ -81,8 +81,9 @@ func (c *Context) submitSteps(plan *migration.Plan) error {
 				if closed := gateSet(c.gates.closed.Load()); closed != 0 {
 					c.gated(p, s.transfer.Waits, nil, 0, closed)
 				}
-				c.planner.CommitStep(plan, j, p)
-				s.points[j] = p
+				if s.points[j] = p; commit {
+					c.planner.CommitStep(plan, j, p)
+				}
 			}
 		}
 		if err != nil {
