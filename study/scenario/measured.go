@@ -240,7 +240,7 @@ func (r *runner) spans(res *Result, last period) *profile.Recorder {
 		}
 		copied(c, c.Regrows)
 		copied(c, c.Steps)
-		add(c.Point, c.Waits, virtual.Span{Op: opOf[c.Op], Tag: c.ID, On: int(c.Memory), Queued: c.Done})
+		add(c.Point, c.Waits, spanOf(c))
 	}
 	slices.SortStableFunc(all, func(a, b virtual.Span) int { return int(a.Ended - b.Ended) })
 	rec := profile.New()
@@ -255,5 +255,31 @@ func (r *runner) spans(res *Result, last period) *profile.Recorder {
 	return rec
 }
 
-// opOf are the commands of records that a span tells apart.
-var opOf = map[string]devices.Op{"launch": devices.OpLaunch, "fill": devices.OpFill, "copy": devices.OpCopy, "read": devices.OpCopy, "write": devices.OpCopy}
+// opOf are the commands of records that a span tells apart; others are markers.
+var opOf = map[string]devices.Op{
+	"launch": devices.OpLaunch, "fill": devices.OpFill, "host-call": devices.OpHostCall,
+	"copy": devices.OpCopy, "read": devices.OpCopy, "write": devices.OpCopy,
+	"copy-rect": devices.OpCopyRect, "read-rect": devices.OpCopyRect, "write-rect": devices.OpCopyRect,
+}
+
+// spanOf is a command's, but for its times.
+func spanOf(c *trace.CommandRecord) virtual.Span {
+	s := virtual.Span{Op: opOf[c.Op], Tag: c.ID, On: int(c.Memory), Queued: c.Done}
+	read := strings.HasPrefix(c.Op, "read")
+	if s.Op == devices.OpCopy || s.Op == devices.OpCopyRect {
+		s.From, s.To = s.On, s.On
+		switch {
+		case read:
+			s.To = int(mem.Host)
+		case strings.HasPrefix(c.Op, "write"):
+			s.From = int(mem.Host)
+		}
+	}
+	for i := range c.Accesses {
+		a := &c.Accesses[i]
+		if counts := read || s.Op == devices.OpLaunch || a.Mode.Writes(); counts && s.Op != devices.OpMarker && s.Op != devices.OpHostCall {
+			s.Bytes += a.Range.Size()
+		}
+	}
+	return s
+}
