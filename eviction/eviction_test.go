@@ -200,25 +200,3 @@ func TestObservingAndScoringAllocatesNothing(t *testing.T) {
 	}
 	require.Zero(t, testing.AllocsPerRun(1000, step))
 }
-
-func BenchmarkObserve(b *testing.B) {
-	p := NewCost()
-	accs := make([][]mem.Access, 600)
-	for i := range accs {
-		accs[i] = []mem.Access{access(1+i, 1, mem.Read), access(1+(i*7)%600, 1, mem.ReadWrite)}
-	}
-	for i := range b.N {
-		p.Observe(accs[i%600])
-	}
-}
-
-func BenchmarkScore(b *testing.B) {
-	p := NewCost()
-	for i := range 2000 {
-		p.Observe([]mem.Access{access(1+i%600, 1, mem.Read), access(1+(i*7)%600, 1, mem.ReadWrite)})
-	}
-	for i := range b.N {
-		c := Candidate{Buffer: mem.BufferID(1 + i%600), Memory: 1, Range: mem.Range{End: 1}, Fresh: 1}
-		_ = p.Score(uint64(i+1), &c)
-	}
-}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"math/rand/v2"
+	"os"
 	"sync"
 	"testing"
 	"time"
@@ -205,3 +206,5 @@ func TestManyGoroutinesShareABoundedPool(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, c.Close(bg))
 }
+
+func soak() bool { return os.Getenv("GODWIT_SOAK") != "" }
