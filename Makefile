@@ -96,13 +96,13 @@ run: build ## two scenarios on simulated devices: a real file's histogram, a ste
 # In ALONE nothing runs at the same time as anything else but what the runtime and its drivers have
 # running, which their own tests race; what these packages start themselves is raced by RACES. The
 # race detector makes two to six of each second there, and finds nothing more.
-RACES := Signal|Interrupt|Cancel|OfOpenCL|RandomScenarios|NumberOfWorkers|RowsSayWhat
+RACES := Signal|Interrupt|Cancel|Goroutines|OfOpenCL|RandomScenarios|NumberOfWorkers|RowsSayWhat
 ALONE := bufalloc|cmd|eviction|migration|study|subbuffer|tests/icd|internal/(expr|figures|flat|heap|ledger|network|rangemap|suggest|yaml|yardstick)
 test: ## every test, with the race detector where something runs beside something else
 	@bash tools/deps --icd
 	go test -timeout 30m $(TESTFLAGS) ./tests/icd $$(go list ./... | grep -E '^[^/]+/($(ALONE))(/|$$)')
 	go test -race -timeout 30m $(TESTFLAGS) ./tests $$(go list ./... | grep -vE '^[^/]+/($(ALONE))(/|$$)')
-	go test -race -timeout 30m -run '$(RACES)' $(TESTFLAGS) ./cmd/godwit/internal/cli ./study/alloc/replay ./study/calibrate ./study/scenario ./study/sweep
+	go test -race -timeout 30m -run '$(RACES)' $(TESTFLAGS) ./cmd/godwit/internal/cli ./study/alloc/formats ./study/alloc/replay ./study/calibrate ./study/scenario ./study/sweep
 
 race: ## every test, with the race detector
 	@bash tools/deps --icd
@@ -154,8 +154,9 @@ installed: build lib man ## what make install installs works for a user who may 
 
 # What vet finds, lint has found. Three packages at a time keep two cores busy while one of them
 # waits for a process or a device. Benchmarks are a step of their own: beside them go test runs
-# one package after another, and the race detector makes ten of some.
+# one package after another. Of fuzz targets it sees that they run: tests have the committed corpora, soak the time.
 ci: TESTFLAGS += -vet=off -p 3
+ci: FUZZTIME = 1s
 ci: deps lint nocgo others test arm installed fuzz bench ## what CI runs
 
 clean: ## remove what was built

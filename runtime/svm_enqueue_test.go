@@ -142,6 +142,7 @@ func TestWhatOpenCLRefusesOfSVM(t *testing.T) {
 		"argument that is no svm":   {launch(runtime.SVM(12)), mem.ErrArgValue, mem.InvalidValue},
 		"argument past its block":   {launch(runtime.SVM(p+4).Range(0, 4093)), mem.ErrInvalidValue, mem.InvalidValue},
 		"argument written, const":   {launch(runtime.SVMOut(ro)), mem.ErrArgValue, mem.InvalidArgValue},
+		"argument updated, const":   {launch(runtime.SVMInOut(ro)), mem.ErrArgValue, mem.InvalidArgValue},
 		"argument that is mapped":   {launch(runtime.SVM(p)), svm.ErrMapped, mem.InvalidOperation},
 		"pointers that are buffers": {launch(runtime.SVM(ro), runtime.Int32(1)), mem.ErrInvalidValue, mem.InvalidValue},
 		"pointers that are mapped":  {launch(runtime.SVM(ro), runtime.SVM(p)), svm.ErrMapped, mem.InvalidOperation},

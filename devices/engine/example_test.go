@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"godwit/bufalloc"
 	"godwit/devices"
 	"godwit/devices/engine"
 	"godwit/mem"
@@ -144,4 +145,22 @@ func check(err error) {
 	if err != nil {
 		panic(err)
 	}
+}
+
+// A device's page-locked memory may be addresses that the driver has locked once, here
+// 64 KiB, and says so.
+func ExampleNewPinned() {
+	region, err := engine.NewRegion(1<<20, 64<<10, bufalloc.Options{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	pinned := engine.NewPinned("pinned", 4096, region, func() devices.Locking { return devices.Locking{Locked: 64 << 10} })
+	b := make([]mem.Block, 1)
+	outcome, err := pinned.AllocAll([]mem.Request{{Size: 10_000}}, b, nil)
+	fmt.Println(outcome, err, b[0].Addr >= 1<<20, pinned.Locking().Locked)
+	fmt.Println(pinned.FreeAfter(b[0], nil), pinned.Close())
+	// Output:
+	// ready <nil> true 65536
+	// <nil> <nil>
 }

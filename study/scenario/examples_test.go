@@ -241,23 +241,3 @@ commands: []`, "s.yaml:5: sub-buffer s: "},
 		})
 	}
 }
-
-func TestOutOfOrderQueuesKeepTheOrderOfTheFile(t *testing.T) {
-	res, err := runText(t, two+`
-queues: [{name: q, device: left, order: out}, {name: r, device: right, order: out}]
-commands:
-- {fill: b, pattern: 0, queue: q}
-- repeat: 50
-  as: i
-  do:
-  - {fill: a, offset: i * 64, size: 64, pattern: i, queue: q, id: w}
-  - {copy: a, to: b, offset: i * 64, to-offset: "(49 - i) * 64", size: 64, queue: r}
-  - {read: b, queue: q, after: w}
-- {barrier: q}
-- {marker: r, after: w}
-- {read: b, queue: r}
-expect: [{buffer: b, equals: reference}, {moved: lower-bound}]
-`)
-	require.NoError(t, err)
-	require.True(t, res.OK(), "%v %v", res.Mismatches, res.Expect)
-}

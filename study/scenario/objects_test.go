@@ -117,30 +117,6 @@ commands:
 	require.EqualValues(t, 4<<10+2<<10+4<<10, res.BytesMoved, "all of a to left, its half again, all of b to right")
 }
 
-func TestFineGrainedMemoryKeepsTheOrderOfTheFile(t *testing.T) {
-	res := wants(t, mixed+`
-svm: [{name: f, size: 64 KiB, flags: fine-grain}]
-buffers: [{name: out, size: 64 KiB}]
-queues: [{name: q, device: near, order: out}, {name: r, device: near, order: out}]
-commands:
-- {host-write: f, random: 0, queue: q}
-- repeat: 30
-  as: i
-  do:
-  - {launch: copy, queue: q, global: 256, args: [{svm: f, offset: 0, size: 32 KiB}, {svm: f, at: 32 KiB, offset: 0, size: 32 KiB, access: write}, 32768]}
-  - {host-read: f, offset: 32 KiB, queue: r}
-  - {host-write: f, size: 32 KiB, random: i, queue: r}
-- {fill: f, pattern: 1, size: 64, queue: q}
-- {read: f, queue: r}
-- {map: f, as: m, flags: [read, write], queue: q}
-- {host-write: m, offset: 128, size: 64, fill: 9}
-- {unmap: m}
-- {read: f, queue: r}
-expect: [{buffer: f, equals: reference}, {moved: 0}]
-`)
-	require.EqualValues(t, 30*32<<10+2*64<<10, res.BytesRead)
-}
-
 func TestSharedVirtualMemoryNeedsADeviceForIt(t *testing.T) {
 	_, err := runText(t, two+`
 svm: [{name: f, size: 64, flags: fine-grain}]

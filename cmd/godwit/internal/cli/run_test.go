@@ -405,12 +405,7 @@ func TestReportsThatGoToNoTerminalAreNotTooWide(t *testing.T) {
 }
 
 func TestRunShowsStatisticsAndTimes(t *testing.T) {
-	out, _, err := godwit(t, "run", example("pingpong"), "--stats", "--profile")
-	require.NoError(t, err)
-	require.Contains(t, out, "inactive split")
-	require.Contains(t, out, "resources of host: statistics > device")
-	require.Contains(t, out, "submitted")
-	out, _, err = godwit(t, "run", example("pingpong"), "--stats", "--profile", "--json")
+	out, _, err := godwit(t, "run", example("pingpong"), "--stats", "--profile", "--json")
 	require.NoError(t, err)
 	var got scenario.Result
 	require.NoError(t, json.Unmarshal([]byte(out), &got))

@@ -114,7 +114,7 @@ func TestScreensOfEveryVerb(t *testing.T) {
 			if s.devices && len(found) < 2 {
 				t.Skip("want two OpenCL devices")
 			}
-			for _, width := range []int{60, 80, 200} {
+			for _, width := range []int{60, 200} {
 				dir := screenFiles(t)
 				env := ""
 				if s.name == "devices" {
