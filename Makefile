@@ -9,7 +9,7 @@ SHELL := bash
 export POCL_DEVICES ?= pthread pthread
 
 # Paths stay out of what is built, tests too: else each package would be compiled once more for what is installed.
-export GOFLAGS += -trimpath
+export GOFLAGS := $(strip $(shell go env GOFLAGS) -trimpath)
 
 # The OpenCL headers say on every build that nobody said which version is wanted.
 export CGO_CFLAGS ?= -O2 -g -DCL_TARGET_OPENCL_VERSION=300
