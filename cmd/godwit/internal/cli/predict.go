@@ -242,6 +242,9 @@ func (f *predictFlags) earlier(ctx context.Context, c *predict.Config, out *pred
 	if err := json.Unmarshal(data, &was); err != nil {
 		return fmt.Errorf("--measured %s: want what predict --json printed: %w", f.measured, err)
 	}
+	if was.Warm < 0 || was.Repeat < 1 {
+		return fmt.Errorf("--measured %s: want what predict --json printed: its warm is %d, its repeat %d", f.measured, was.Warm, was.Repeat)
+	}
 	if was.Slope != f.slope {
 		return fmt.Errorf("--measured %s: its times are of --slope %q, these are to be of %q", f.measured, was.Slope, f.slope)
 	}

@@ -81,3 +81,12 @@ func TestCompareByClocksRunsAsManyTimes(t *testing.T) {
 	require.NoError(t, runCompare(t.Context(), &w, []string{file}, &f))
 	require.Contains(t, w.String(), "the same commands")
 }
+
+func TestPredictRefusesWhatNobodyMeasured(t *testing.T) {
+	for _, text := range []string{"null", "{}", `{"warm": -5, "repeat": 5}`, `{"warm": 1, "repeat": 0}`, "[]", ""} {
+		file := filepath.Join(t.TempDir(), "measured.json")
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+		_, _, err := predicted(t, "s.yaml\n", predictFlags{measured: file})
+		require.ErrorContains(t, err, "want what predict --json printed", text)
+	}
+}
