@@ -129,9 +129,10 @@ bench: deps ## every benchmark once, but one packing of a minute and programs th
 soak: deps ## the long random tests and fuzz targets in turn, for FOR; goes on when stopped
 	go run ./tests/internal/soak -for $(FOR) $(SOAKFLAGS)
 
+# Tests without cgo are vetted for Windows (others); here those that it leaves out.
 nocgo: ## everything but the OpenCL driver builds without cgo
-	CGO_ENABLED=0 go vet ./...
 	CGO_ENABLED=0 go build ./...
+	CGO_ENABLED=0 go vet $$({ grep -rlE --include='*_test.go' '^//go:build (linux|unix)' .; find . -name '*_linux_test.go'; } | xargs -n1 dirname | sort -u)
 
 # What is Linux's own has a file for each system, or says that it is not there. FreeBSD chooses the
 # files that macOS does, and no file is an arm64 processor's own: arm has tests run on one.
