@@ -33,7 +33,10 @@ func (launchKind) parse(l *loader, m *mapping, c *command) {
 	if c.Dims > 0 && ((local != 0 && local != c.Dims) || (offset != 0 && offset != c.Dims)) {
 		l.errorf(m.Node, "%s: global, local and offset want the same number of dimensions", m.What)
 	}
-	c.Takes = l.duration(m, "time")
+	before := l.faults
+	if c.Takes = l.duration(m, "time"); m.Has("time") && c.Takes == 0 && l.faults == before {
+		l.errorf(m.get("time"), "%s: time is 0: want more; without it the machine says how long", m.What)
+	}
 	kernel, own := l.kernelOf(m, c.Kernel)
 	if own == nil {
 		l.launchItems(m.Node, m.What, c.Global[:c.Dims])
@@ -41,7 +44,8 @@ func (launchKind) parse(l *loader, m *mapping, c *command) {
 	if kernel == nil {
 		return
 	}
-	before, args := l.faults, l.list(m.get("args"))
+	args := l.list(m.get("args"))
+	before = l.faults
 	if len(args) != len(kernel.Args) {
 		l.errorf(m.Node, "%s: %s given, it takes %d: %s", m.What, count(len(args), "argument", "arguments"), len(kernel.Args), signature(kernel))
 		return

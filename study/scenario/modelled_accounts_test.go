@@ -162,3 +162,35 @@ commands:
 		t.Errorf("measured\n%s\nmodelled\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
+
+func TestALaunchThatTakesNoTimeIsRefused(t *testing.T) {
+	for _, time := range []string{"0 us", "1 us - 1 us", "z", "0.4 ns"} {
+		_, err := Parse(t.Context(), "s.yaml", []byte(`
+let: {z: 0 s}
+devices: [{name: left, driver: cpu}]
+buffers: [{name: a, size: 64}]
+commands: [{launch: fill_i32, global: 1, args: [a, {int: 5}, 16], queue: left, time: `+time+`}]
+`), Options{})
+		if err == nil || err.Error() != "s.yaml:5: launch fill_i32: time is 0: want more; without it the machine says how long" {
+			t.Errorf("time: %s: %v", time, err)
+		}
+	}
+}
+
+func TestAKernelWithoutCodeHasNoMoreBytesThanANetworkTakes(t *testing.T) {
+	text := func(bytes string) string {
+		return `
+devices: [{name: left, driver: cpu}]
+buffers: [{name: a, size: 64, fill: 1}]
+kernels: [{name: k, args: [read], bytes: ` + bytes + `}]
+commands: [{launch: k, global: 1, args: [a], queue: left}]
+`
+	}
+	_, err := Parse(t.Context(), "s.yaml", []byte(text("4611686018427387905")), Options{})
+	if err == nil || !strings.Contains(err.Error(), "want at most 4611686018427387904") {
+		t.Error(err)
+	}
+	if res := modelledRun(t, text("4611686018427387904"), pairMachine, Options{}, RunOptions{Stamps: true}); !res.Verified {
+		t.Error(res.Mismatches)
+	}
+}

@@ -198,11 +198,16 @@ func (l *loader) costs(e *costExpr, c *command, want expr.Kind) int64 {
 		l.errorf(e.node, "%s %q: at the launch of line %d it is %v: want %v", e.what, e.text, c.Line, v.Kind, want)
 	case v.Int <= 0:
 		l.errorf(e.node, "%s %q: at the launch of line %d it is %v: want more than 0", e.what, e.text, c.Line, v)
+	case want == expr.IntegerKind && v.Int > mostOfLaunch:
+		l.errorf(e.node, "%s %q: at the launch of line %d it is %v: want at most %d", e.what, e.text, c.Line, v, int64(mostOfLaunch))
 	default:
 		return v.Int
 	}
 	return 0
 }
+
+// mostOfLaunch is how many bytes or operations a launch may have: more a machine's network does not take.
+const mostOfLaunch = 1 << 62
 
 // checkOwn refuses kernels without code where something would have to run them.
 func (r *runner) checkOwn() error {
