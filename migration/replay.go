@@ -184,7 +184,10 @@ func (p *Planner) CommitRound(r *Replay, of *Round) {
 		w := &of.written[i]
 		to := r.Places[w.buffer]
 		b, at := p.buffers[uint32(to.Buffer)], w.r.Shift(to.Off)
-		v := content{version: r.Versions[w.command], valid: w.valid}
+		v := content{}
+		if !w.gone {
+			v = content{version: r.Versions[w.command], valid: w.valid}
+		}
 		if c := b.content.Whole(at); c != nil {
 			*c = v
 		} else {

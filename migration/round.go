@@ -37,10 +37,18 @@ type Round struct {
 	written   []written
 }
 
+// RoundBuffer is a buffer of a round. The content of a transient one ends with the round.
+type RoundBuffer struct {
+	Size      uint64
+	Transient bool
+}
+
 // RoundCommand is a command of a round: its queue, and its accesses, in which a Buffer is a number.
+// Before it, the bytes of Undefined have no content, whoever wrote there.
 type RoundCommand struct {
-	Queue    int
-	Accesses []mem.Access
+	Queue     int
+	Accesses  []mem.Access
+	Undefined []mem.Access
 }
 
 // RoundOp is a command of a round, whose plan has its accesses and no steps; or, where Command
@@ -80,6 +88,7 @@ type written struct {
 	r       mem.Range
 	command int
 	valid   mem.MemorySet
+	gone    bool // it is of no worth once the round has ended
 }
 
 // Steps is how many copies the operation has.
@@ -100,15 +109,15 @@ type rounds struct {
 }
 
 // PlanRound plans a list of commands for queues, of which inOrder says whether each is. The
-// buffers of the accesses are indices of sizes. It fails like Planner.Plan.
-func PlanRound(topo *mem.Topology, sizes []uint64, inOrder []bool, commands []RoundCommand) (*Round, error) {
+// buffers of the accesses are indices of buffers. It fails like Planner.Plan.
+func PlanRound(topo *mem.Topology, buffers []RoundBuffer, inOrder []bool, commands []RoundCommand) (*Round, error) {
 	accs := make([][]mem.Access, len(commands))
 	var used mem.MemorySet
 	for i, c := range commands {
 		accs[i] = slices.Clone(c.Accesses)
 		for k := range accs[i] {
 			a := &accs[i][k]
-			if int(a.Memory) >= topo.Len() || uint64(a.Buffer) >= uint64(len(sizes)) {
+			if int(a.Memory) >= topo.Len() || uint64(a.Buffer) >= uint64(len(buffers)) {
 				return nil, fmt.Errorf("command %d of a round: buffer %d on memory %d: %w", i, a.Buffer, a.Memory, mem.ErrInvalidValue)
 			}
 			a.Buffer |= 1 << 32 // its first life
@@ -117,18 +126,20 @@ func PlanRound(topo *mem.Topology, sizes []uint64, inOrder []bool, commands []Ro
 	}
 	r := &Round{commands: len(commands), writes: make([]bool, len(commands))}
 	ahead := make([][]mem.Access, len(commands))
-	w, err := newRounds(topo, sizes, used, inOrder, len(commands))
+	w, err := newRounds(topo, buffers, used, inOrder, len(commands))
 	for i := 0; i < len(accs) && err == nil; i++ {
+		w.undefine(commands[i].Undefined)
 		err = w.look(r, ahead, accs[i], i, commands[i].Queue)
 	}
 	if err != nil {
 		return nil, err
 	}
 	r.Entry = merged(r.Entry)
-	if w, err = newRounds(topo, sizes, used, inOrder, len(commands)); err != nil {
+	if w, err = newRounds(topo, buffers, used, inOrder, len(commands)); err != nil {
 		return nil, err
 	}
 	for i := range accs {
+		w.undefine(commands[i].Undefined)
 		if err := w.command(r, accs[i], i, commands[i].Queue); err != nil {
 			return nil, err
 		}
@@ -143,11 +154,18 @@ func PlanRound(topo *mem.Topology, sizes []uint64, inOrder []bool, commands []Ro
 			r.Last = append(r.Last, i)
 		}
 	}
-	w.end(r)
+	w.end(r, buffers)
 	return r, nil
 }
 
-func newRounds(topo *mem.Topology, sizes []uint64, used mem.MemorySet, inOrder []bool, commands int) (*rounds, error) {
+// undefine takes the content of bytes away.
+func (w *rounds) undefine(accs []mem.Access) {
+	for _, a := range accs {
+		w.p.buffers[uint32(a.Buffer)].content.Set(a.Range, content{})
+	}
+}
+
+func newRounds(topo *mem.Topology, buffers []RoundBuffer, used mem.MemorySet, inOrder []bool, commands int) (*rounds, error) {
 	w := &rounds{
 		p: New(topo, Options{}), copying: mem.NewTimeline("copies", false, nil), writers: make(map[mem.Version]int), nodes: make(map[mem.Point]int32),
 		touched: make(map[mem.Access]int32), seen: make(map[mem.Access]bool), waited: make([]bool, commands),
@@ -156,8 +174,8 @@ func newRounds(topo *mem.Topology, sizes []uint64, used mem.MemorySet, inOrder [
 		w.lines = append(w.lines, mem.NewTimeline(fmt.Sprint("queue", i), ordered, nil))
 	}
 	w.p.aligned = false // what else the memories hold is not known here
-	for i, size := range sizes {
-		if _, err := w.p.Create(size, used); err != nil {
+	for i, b := range buffers {
+		if _, err := w.p.Create(b.Size, used); err != nil {
 			return nil, fmt.Errorf("buffer %d of a round: %w", i, err)
 		}
 	}
@@ -173,7 +191,7 @@ func (w *rounds) look(r *Round, ahead [][]mem.Access, accs []mem.Access, i, queu
 	}
 	for _, a := range w.plan.Accesses {
 		for at, c := range w.p.buffers[uint32(a.Buffer)].content.In(a.Range) {
-			if a.Mode.Reads() && c.version <= w.first {
+			if a.Mode.Reads() && c.version <= w.first && c.version != 0 {
 				r.Entry = append(r.Entry, mem.Access{Buffer: a.Buffer, Memory: a.Memory, Range: at, Mode: mem.Read})
 			}
 		}
@@ -288,11 +306,11 @@ func (w *rounds) copies(r *Round, accs []mem.Access) error {
 }
 
 // end notes what the round leaves behind.
-func (w *rounds) end(r *Round) {
+func (w *rounds) end(r *Round, buffers []RoundBuffer) {
 	for i, b := range w.p.buffers {
 		for at, c := range b.content.All() {
 			if c.version > w.first {
-				r.written = append(r.written, written{uint32(i), at, w.writers[c.version], c.valid})
+				r.written = append(r.written, written{uint32(i), at, w.writers[c.version], c.valid, buffers[i].Transient})
 			}
 		}
 		for k := range b.stores {

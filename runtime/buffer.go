@@ -299,7 +299,7 @@ func (r *root) unusable() error {
 
 // unbound is why a slot cannot be used as a buffer.
 func (r *root) unbound() error {
-	return fmt.Errorf("buffer %s is a slot of a recording, which only its commands can use: %w", r.label(), mem.ErrInvalidBuffer)
+	return fmt.Errorf("buffer %s is of a recording, which only its commands can use: %w", r.label(), mem.ErrInvalidBuffer)
 }
 
 // live fails where b was released. c.mu is held.

@@ -20,7 +20,7 @@ import (
 // were prepared, and all of them are committed at once.
 
 // Graph is a recording that can be replayed, any number of times and from many goroutines,
-// also while earlier replays run. It keeps no buffers alive, and needs no end.
+// also while earlier replays run. It keeps no buffers alive. One with transients is to be closed.
 type Graph struct {
 	c        *Context         // immutable
 	rec      *Recording       // immutable: it is over
@@ -37,7 +37,8 @@ type Graph struct {
 	rebound  bool             // since the commands were prepared, some slot
 	blocks   []placed         // where the spans were when the commands were prepared
 	prepared []prepared       // by command
-	user     []mem.Wait       // what all its commands wait for
+	closed   bool
+	user     []mem.Wait // what all its commands wait for
 	figures  GraphFigures
 }
 
@@ -47,9 +48,12 @@ type GraphFigures struct {
 	Copies   int    // of what a round has written, in each replay
 	Bytes    uint64 // that these move in a replay
 	Entry    uint64 // bytes that the last replay moved before its first command, since they were not where it reads them
-	Replays  uint64
-	Plain    uint64 // of these, those whose commands were enqueued one by one
-	Why      string // the last one was; "" where none was
+	// Transients are the bytes that transients take on all memories together, Live those that are in use at once at
+	// most, summed over the memories: no placement takes less.
+	Transients, Live uint64
+	Replays          uint64
+	Plain            uint64 // of these, those whose commands were enqueued one by one
+	Why              string // the last one was; "" where none was
 }
 
 // Binding says what buffer a slot stands for in a replay.
@@ -130,10 +134,6 @@ func (g *Graph) all() (list []int) {
 // plan plans the round. c.mu is held.
 func (g *Graph) plan() (err error) {
 	rec := g.rec
-	var sizes []uint64
-	for _, r := range rec.roots {
-		sizes = append(sizes, r.size)
-	}
 	var inOrder []bool
 	for _, q := range g.queues {
 		inOrder = append(inOrder, q.inOrder)
@@ -141,23 +141,24 @@ func (g *Graph) plan() (err error) {
 	var commands []migration.RoundCommand
 	for i := range rec.commands {
 		k := &rec.commands[i]
-		commands = append(commands, migration.RoundCommand{Queue: slices.Index(g.queues, k.req.q), Accesses: k.accs})
+		commands = append(commands, migration.RoundCommand{Queue: slices.Index(g.queues, k.req.q), Accesses: k.accs, Undefined: k.begins})
 		g.spans = append(g.spans, k.spans...)
 		for _, a := range k.accs {
 			g.spans = append(g.spans, migration.Span{Buffer: a.Buffer, Memory: g.c.topo.Store(a.Memory), Range: a.Range})
 		}
 	}
-	if g.round, err = migration.PlanRound(g.c.topo, sizes, inOrder, commands); err != nil {
+	if g.round, err = migration.PlanRound(g.c.topo, rec.buffers(), inOrder, commands); err != nil {
 		return err
 	}
 	g.spans = outermost(append(g.spans, g.round.Spans...))
-	g.onHost = make([]bool, len(sizes))
+	g.onHost = make([]bool, len(rec.roots))
 	for _, n := range g.spans {
 		g.onHost[n.Buffer] = g.onHost[n.Buffer] || n.Memory == mem.Host
 	}
-	g.now = migration.NewReplay(g.round, len(sizes))
-	g.at, g.blocks, g.prepared = make([]*root, len(sizes)), make([]placed, len(g.spans)), make([]prepared, len(rec.commands))
+	g.now = migration.NewReplay(g.round, len(rec.roots))
+	g.at, g.blocks, g.prepared = make([]*root, len(rec.roots)), make([]placed, len(g.spans)), make([]prepared, len(rec.commands))
 	g.figures.Copies, g.figures.Bytes = g.round.Copies, g.round.Bytes
+	g.figures.Transients, g.figures.Live = rec.memory()
 	return nil
 }
 

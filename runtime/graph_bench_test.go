@@ -74,7 +74,7 @@ func (s *step) record(ctx context.Context, n int) (*runtime.Graph, error) {
 	if err := s.enqueue(ctx, n); err != nil {
 		return nil, err
 	}
-	return rec.Finish()
+	return rec.Finish(ctx)
 }
 
 func (s *step) close(b testing.TB) {

@@ -61,7 +61,7 @@ func TestAGraphRunsWithOtherBuffersAndValues(t *testing.T) {
 	second := must(h.q[1].EnqueueLaunch(ctx, add(k, out, part, 10), first))
 	n := must(rec.Value(second, 2))
 	require.Zero(t, h.c.Stats().Commands, "a command ran while it was recorded")
-	g := must(rec.Finish())
+	g := must(rec.Finish(ctx))
 	require.NoError(t, errors.Join(first.Release(), second.Release()))
 
 	y := h.buffer(512, bytes.Repeat([]byte{77}, 512))
@@ -126,9 +126,9 @@ func TestWhatCannotBeRecordedOrReplayed(t *testing.T) {
 	} {
 		require.ErrorIs(t, tc.call(), tc.want, name)
 	}
-	g := must(rec.Finish())
+	g := must(rec.Finish(ctx))
 	require.NoError(t, inside.Release())
-	_, err = rec.Finish()
+	_, err = rec.Finish(ctx)
 	require.ErrorIs(t, err, mem.ErrInvalidOperation)
 	require.ErrorIs(t, rec.Discard(), mem.ErrInvalidOperation)
 	_, err = rec.Slot("late", 1, 0)
@@ -179,7 +179,7 @@ func TestAReplayThatFailsTellsItsEvent(t *testing.T) {
 	for _, e := range []runtime.Event{call, must(h.q[0].EnqueueLaunch(ctx, add(k, y, x, 1), call)), must(h.q[1].EnqueueLaunch(ctx, add(k, z, x, 1)))} {
 		require.NoError(t, e.Release())
 	}
-	g := must(rec.Finish())
+	g := must(rec.Finish(ctx))
 	replay := func(wait ...runtime.Event) (all runtime.Event, each []runtime.Event) {
 		each = make([]runtime.Event, 3)
 		return h.ok(g.Replay(ctx, h.q[1], runtime.Bindings{Events: each}, wait...)), each
@@ -218,7 +218,7 @@ func TestAPlainReplaySaysWhy(t *testing.T) {
 	rec := must(h.c.Record(h.q...))
 	a, b := must(rec.Slot("a", 128, 0)), must(rec.Slot("b", 128, 0))
 	require.NoError(t, must(h.q[0].EnqueueLaunch(ctx, add(k, a, b, 1))).Release())
-	g := must(rec.Finish())
+	g := must(rec.Finish(ctx))
 	left, right := must(x.Sub(0, 128, 0)), must(x.Sub(128, 128, 0))
 	for range 3 { // to and fro: right = left + 1, left = right + 1
 		require.NoError(t, h.ok(g.Replay(ctx, h.q[0], runtime.Bindings{Slots: []runtime.Binding{{Slot: a, Buffer: right}, {Slot: b, Buffer: left}}})).Wait(ctx))
@@ -247,7 +247,7 @@ func TestAReplayIsOneRecordEach(t *testing.T) {
 		}
 		require.NoError(t, must(q.EnqueueLaunch(ctx, add(k, to, from, 1))).Release())
 	}
-	g := must(rec.Finish())
+	g := must(rec.Finish(ctx))
 	for range 2 {
 		require.NoError(t, h.ok(g.Replay(ctx, h.q[0], runtime.Bindings{})).Wait(ctx))
 	}
@@ -286,7 +286,7 @@ func TestReplaysAllocateNothing(t *testing.T) {
 		require.NoError(t, must(q[1].EnqueueLaunch(ctx, add(k, out, x, 1))).Release())
 		require.NoError(t, must(q[0].EnqueueLaunch(ctx, add(k, x, out, 1))).Release())
 	}
-	g := must(rec.Finish())
+	g := must(rec.Finish(ctx))
 	require.NoError(t, e.Release())
 	slots := []runtime.Binding{{Slot: out, Buffer: y}}
 	values := []runtime.NewValue{{Value: v, Arg: runtime.Uint32(3)}}

@@ -1,6 +1,8 @@
 package runtime
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -19,15 +21,18 @@ import (
 
 // Recording records what is enqueued on some queues. It is safe for use from many goroutines.
 type Recording struct {
-	c        *Context // immutable
-	queues   []*Queue
-	over     bool
-	commands []recorded
-	handles  map[handle]*Buffer
-	roots    []*root              // that commands use, by number
-	numbers  map[mem.BufferID]int // of the roots
-	slots    []*Buffer
-	plain    string // why a replay has to enqueue the commands one by one; "" where it need not
+	c          *Context // immutable
+	queues     []*Queue
+	over       bool
+	commands   []recorded
+	handles    map[handle]*Buffer
+	roots      []*root              // that commands use, by number
+	numbers    map[mem.BufferID]int // of the roots
+	slots      []*Buffer
+	transients []*root
+	lives      map[*root]*life // of transients, once it is over
+	arenas     []*arena
+	plain      string // why a replay has to enqueue the commands one by one; "" where it need not
 }
 
 // handle names a buffer or sub-buffer of a recording.
@@ -47,6 +52,7 @@ type recorded struct {
 	slotted  bool  // it uses a slot; of an instance
 	accs     []mem.Access
 	spans    []migration.Span // both name roots by their numbers
+	begins   []mem.Access     // transients that have no content before it
 }
 
 // slot is what makes a root one that each replay binds anew.
@@ -96,21 +102,30 @@ func (c *Context) Record(queues ...*Queue) (*Recording, error) {
 // sub-buffers, are for commands of this recording only. It fails like CreateBuffer, and with mem.ErrInvalidOperation where
 // the recording is over.
 func (rec *Recording) Slot(name string, size uint64, flags Flags) (*Buffer, error) {
-	view, err := subbuffer.Whole(size, flags)
-	if err == nil && flags&(UseHostPtr|AllocHostPtr|CopyHostPtr) != 0 {
-		err = fmt.Errorf("flags %#x: a slot has no memory of its own: %w", uint64(flags), mem.ErrInvalidValue)
-	}
+	b, err := rec.placeholder("slot", name, size, flags)
 	if err != nil {
-		return nil, fmt.Errorf("slot %s: %w", name, err)
-	}
-	if err := rec.enter(); err != nil {
-		return nil, fmt.Errorf("slot %s: %w", name, err)
+		return nil, err
 	}
 	defer rec.c.unlock()
-	r := &root{id: mem.BufferID(len(rec.slots)), name: name, size: size, views: 1, slot: &slot{rec}, byRange: true} // in its zeroth life no buffer was ever
-	b := &Buffer{c: rec.c, root: r, view: view, refs: 1}
 	rec.slots = append(rec.slots, b)
 	return b, nil
+}
+
+// placeholder makes a buffer for the recording's commands, and keeps the planner lock where it does not fail.
+func (rec *Recording) placeholder(what, name string, size uint64, flags Flags) (*Buffer, error) {
+	view, err := subbuffer.Whole(size, flags)
+	if err == nil && flags&(UseHostPtr|AllocHostPtr|CopyHostPtr) != 0 {
+		err = fmt.Errorf("flags %#x: it has no memory of its own: %w", uint64(flags), mem.ErrInvalidValue)
+	}
+	if err == nil {
+		err = rec.enter()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s %s: %w", what, name, err)
+	}
+	id := mem.BufferID(len(rec.slots) + len(rec.transients)) // in its zeroth life no buffer was ever
+	r := &root{id: id, name: name, size: size, views: 1, slot: &slot{rec}, byRange: true}
+	return &Buffer{c: rec.c, root: r, view: view, refs: 1}, nil
 }
 
 // Value is an argument of a recorded launch that replays may change.
@@ -306,14 +321,28 @@ func (rec *Recording) number(r *recorded) {
 	}
 }
 
-// Finish ends the recording and plans the round that it is. It fails with
-// mem.ErrInvalidOperation where the recording is over, which it is then in any case. The planner lock is
-// held meanwhile, a few microseconds a command.
-func (rec *Recording) Finish() (*Graph, error) {
+// Finish ends the recording and plans the round that it is; ctx ends the search for the best places
+// of its transients. It fails with mem.ErrInvalidOperation where the recording is over, which it is then
+// in any case. The planner lock is held while it plans, a few microseconds a command.
+func (rec *Recording) Finish(ctx context.Context) (*Graph, error) {
 	if err := rec.enter(); err != nil {
 		return nil, err
 	}
-	defer rec.c.unlock()
 	rec.end()
-	return newGraph(rec)
+	rec.c.unlock()
+	if err := rec.pack(ctx); err != nil {
+		return nil, err
+	}
+	if err := rec.c.begin("graph"); err != nil {
+		return nil, err
+	}
+	defer rec.c.unlock()
+	if err := rec.settle(); err != nil {
+		return nil, err
+	}
+	g, err := newGraph(rec)
+	if err != nil {
+		return nil, errors.Join(err, rec.release())
+	}
+	return g, nil
 }

@@ -34,9 +34,9 @@ var house = map[string]string{
 	"bufalloc":          "mem internal/suggest mem/trace",
 
 	"internal/yardstick":    "bufalloc",
-	"study/alloc/pack":      "internal/heap mem mem/trace bufalloc study/alloc/formats",
-	"study/alloc/replay":    "bufalloc mem/trace study/alloc/formats study/alloc/pack internal/yardstick",
-	"study/alloc/fuzz":      "internal/input internal/outfile bufalloc mem/trace study/alloc/formats study/alloc/replay study/alloc/pack internal/yardstick",
+	"bufalloc/pack":         "internal/heap mem bufalloc",
+	"study/alloc/replay":    "bufalloc mem/trace study/alloc/formats bufalloc/pack internal/yardstick",
+	"study/alloc/fuzz":      "internal/input internal/outfile bufalloc mem/trace study/alloc/formats study/alloc/replay bufalloc/pack internal/yardstick",
 	"bufalloc/bufalloctest": "bufalloc",
 	"study/alloc/extern":    "internal/process bufalloc study/alloc/replay mem/trace study/alloc/formats",
 
@@ -73,7 +73,7 @@ var house = map[string]string{
 	"eviction":          "mem",
 
 	"lib/kernels": "devices",
-	"runtime":     "migration eviction subbuffer svm devices devices/engine internal/mover internal/resource mem/trace",
+	"runtime":     "migration eviction subbuffer svm devices devices/engine internal/mover internal/resource mem/trace bufalloc/pack",
 
 	"lib/pool": "runtime internal/resource",
 
@@ -88,7 +88,7 @@ var house = map[string]string{
 	"study/poolreplay": "lib/pool runtime devices/null mem/trace study/alloc/formats",
 	"study/replay":     "eviction devices/virtual study/machine internal/storage runtime internal/icd/tracelog mem/trace",
 	"lib/metrics":      "lib/pool internal/resource",
-	"study/report":     "internal/figures mem/trace study/alloc/formats study/alloc/replay study/alloc/pack",
+	"study/report":     "internal/figures mem/trace study/alloc/formats study/alloc/replay bufalloc/pack",
 	"study/sweep":      "internal/figures study/scenario study/machine",
 	"study/calibrate":  "devices/virtual internal/figures lib/kernels runtime study/machine",
 	"study/predict":    "study/sweep study/compare",
@@ -99,7 +99,7 @@ var house = map[string]string{
 	"internal/icd/devicefile": "internal/input internal/yaml",
 	"internal/icd/tracelog":   "internal/outfile internal/ledger study/bound",
 	"internal/icd":            "internal/icd/devicefile internal/icd/tracelog internal/outfile runtime devices/opencl internal/svmfault",
-	"study/alloc/formats":     "mem internal/input internal/outfile mem/trace",
+	"study/alloc/formats":     "mem internal/input internal/outfile mem/trace bufalloc/pack",
 	"cmd/libgodwit":           "internal/icd",
 	"lib/resource":            "internal/resource mem/trace",
 	"internal/mutate":         "",
@@ -122,7 +122,7 @@ var families = []string{"internal/icd", "cmd/godwit", "tests", "examples"}
 var (
 	allowedOutside = []string{"github.com/google/btree", "github.com/google/renameio/", "golang.org/x/", "github.com/nlpodyssey/gopickle/"}
 	purely         = []string{
-		"mem", "internal/pairs", "internal/heap", "internal/rangemap", "internal/input", "internal/process", "internal/outfile", "internal/suggest", "mem/trace", "bufalloc", "internal/yardstick", "study/alloc/formats", "study/alloc/pack", "study/alloc/replay", "study/alloc/fuzz", "study/alloc/extern",
+		"mem", "internal/pairs", "internal/heap", "internal/rangemap", "internal/input", "internal/process", "internal/outfile", "internal/suggest", "mem/trace", "bufalloc", "internal/yardstick", "study/alloc/formats", "bufalloc/pack", "study/alloc/replay", "study/alloc/fuzz", "study/alloc/extern",
 		"devices", "devices/work", "internal/storage", "devices/engine", "internal/mover", "devices/null", "devices/cpu", "devices/tce", "devices/virtual",
 		"svm", "subbuffer", "internal/resource", "migration", "internal/oracle", "study/bound", "eviction", "lib/kernels", "runtime", "lib/pool",
 	}

@@ -165,7 +165,7 @@ func (r *replay) record(ops []operation, dice *rand.Rand) (g *round, err error) 
 			return nil, fmt.Errorf("operation %d (%s): %w", ops[i].ID, ops[i].Kind, err)
 		}
 	}
-	g.graph, err = rec.Finish()
+	g.graph, err = rec.Finish(r.ctx)
 	for _, e := range events {
 		err = errors.Join(err, e.Release())
 	}

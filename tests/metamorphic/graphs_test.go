@@ -71,7 +71,7 @@ func TestASteadyRoundMovesTheBound(t *testing.T) {
 		for range rapid.IntRange(1, 30).Draw(t, "commands") {
 			commands = append(commands, enqueueAny(ctx, t, queues, bufs))
 		}
-		g, err := rec.Finish()
+		g, err := rec.Finish(ctx)
 		require.NoError(t, err)
 		moved := uint64(0)
 		for range 3 {

@@ -9,9 +9,9 @@ import (
 	"strconv"
 	"strings"
 
+	"godwit/bufalloc/pack"
 	"godwit/internal/outfile"
 	"godwit/study/alloc/formats"
-	"godwit/study/alloc/pack"
 	"godwit/study/alloc/replay"
 )
 
@@ -172,7 +172,7 @@ func (f *Finding) measure(ctx context.Context, s replay.Subject) error {
 		return err
 	}
 	f.MinRegion, f.AtMost = m.Region, m.Region > 0 && !m.Exhaustive
-	items, err := pack.FromTrace(st.Trace(), unit)
+	items, err := st.Trace().Items(unit)
 	if err != nil {
 		return err
 	}

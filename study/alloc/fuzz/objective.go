@@ -5,8 +5,8 @@ import (
 	"math/bits"
 
 	"godwit/bufalloc"
+	"godwit/bufalloc/pack"
 	"godwit/internal/suggest"
-	"godwit/study/alloc/pack"
 	"godwit/study/alloc/replay"
 )
 
@@ -117,7 +117,7 @@ func judgeOverhead(ctx context.Context, s replay.Subject, st *replay.Stream, bea
 		return 0, err
 	}
 	size = m.Least
-	items, err := pack.FromTrace(st.Trace(), unit)
+	items, err := st.Trace().Items(unit)
 	if err != nil {
 		return 0, err
 	}

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"godwit/bufalloc/pack"
 	"godwit/study/alloc/formats"
-	"godwit/study/alloc/pack"
 )
 
 // placed is where and when a chunk was. Sizes and addresses in bytes.
@@ -107,7 +107,7 @@ const OfflineName = "offline"
 func Offline(ctx context.Context, t *formats.Allocs, st *Stream, limit time.Duration) (Result, *Recording, error) {
 	res := Result{Trace: st.Name, Strategy: OfflineName, Align: st.Align, Ops: len(st.Ops), PeakLive: st.PeakLive}
 	res.FirstFailure = -1
-	items, err := pack.FromTrace(t, st.Align)
+	items, err := t.Items(st.Align)
 	if err != nil {
 		return res, nil, fmt.Errorf("%s: %w", st.Name, err)
 	}

@@ -6,8 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"godwit/bufalloc/pack"
 	"godwit/study/alloc/formats"
-	"godwit/study/alloc/pack"
 )
 
 // miniCapacity is the size that each of MiniMalloc's instances is known to fit.
@@ -25,10 +25,10 @@ func pytorch(t testing.TB, name string) []pack.Item {
 
 func fromFile(t testing.TB, file string, align uint64) []pack.Item {
 	t.Helper()
-	traces, err := formats.OpenAllocs(t.Context(), filepath.Join("..", "..", "..", "testdata", "traces", file))
+	traces, err := formats.OpenAllocs(t.Context(), filepath.Join("..", "..", "testdata", "traces", file))
 	require.NoError(t, err)
 	require.Len(t, traces, 1)
-	items, err := pack.FromTrace(traces[0], align)
+	items, err := traces[0].Items(align)
 	require.NoError(t, err)
 	return items
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"godwit/bufalloc/pack"
 	"godwit/mem"
-	"godwit/study/alloc/pack"
 )
 
 func TestMinimizeFindsTheOptimum(t *testing.T) {

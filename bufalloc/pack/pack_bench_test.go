@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"godwit/study/alloc/pack"
+	"godwit/bufalloc/pack"
 )
 
 // BenchmarkPack packs MiniMalloc's A-E at their capacity and the

@@ -6,7 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"godwit/study/alloc/pack"
+	"godwit/bufalloc/pack"
 )
 
 // optimum finds the smallest height of a placement by brute force: in some

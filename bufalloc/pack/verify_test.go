@@ -7,9 +7,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"godwit/bufalloc/pack"
 	"godwit/mem"
 	"godwit/study/alloc/formats"
-	"godwit/study/alloc/pack"
 )
 
 func TestVerifyAgreesWithComparingAllPairs(t *testing.T) {
@@ -57,14 +57,14 @@ func TestVerifyCatchesCorruption(t *testing.T) {
 	}
 }
 
-func TestFromTrace(t *testing.T) {
+func TestItemsOfATrace(t *testing.T) {
 	var b formats.AllocBuilder
 	require.NoError(t, b.Alloc(7, 300, 0))
 	require.NoError(t, b.Alloc(8, 1, 1))
 	require.True(t, b.Free(7, 2))
 	require.NoError(t, b.Alloc(7, 256, 3))
 	tr := b.Build("t", formats.FormatGodwit)
-	items, err := pack.FromTrace(tr, 256)
+	items, err := tr.Items(256)
 	require.NoError(t, err)
 	require.Equal(t, []pack.Item{
 		{Lower: 0, Upper: 2, Size: 512, Align: 256},
@@ -72,9 +72,9 @@ func TestFromTrace(t *testing.T) {
 		{Lower: 3, Upper: 4, Size: 256, Align: 256},
 	}, items)
 	require.EqualValues(t, 768, peak(items))
-	_, err = pack.FromTrace(tr, 3)
+	_, err = tr.Items(3)
 	require.ErrorIs(t, err, mem.ErrInvalidValue)
-	items, err = pack.FromTrace(tr, 0)
+	items, err = tr.Items(0)
 	require.NoError(t, err)
 	require.Equal(t, uint64(300), items[0].Size)
 }

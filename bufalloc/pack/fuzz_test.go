@@ -4,7 +4,7 @@ import (
 	"context"
 	"testing"
 
-	"godwit/study/alloc/pack"
+	"godwit/bufalloc/pack"
 )
 
 // FuzzPack reads items of four bytes each (start, length, size, alignment) and

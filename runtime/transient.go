@@ -1,0 +1,245 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"godwit/bufalloc/pack"
+	"godwit/mem"
+	"godwit/migration"
+	"godwit/subbuffer"
+)
+
+// Transients: buffers whose content nobody needs once a replay has ended. Those that the
+// same memories use lie in one buffer of the graph's, the arena, where the offline packer has placed
+// them by their lifetimes in the round. They are views of it from then on: so who follows in the
+// same bytes waits for who was there, in a round and from one replay to the next, by the hazards
+// of the arena. Their content ends with the round: nothing of an arena is written back for an
+// eviction, and nothing is brought at the begin of a replay.
+
+// packNodes is how many placements the packer tries for one arena.
+const packNodes = 100_000
+
+// Transient makes a buffer of size bytes for commands of this recording only, without content
+// at the begin of each replay, and with none after it. The graph gives it memory, which it shares with
+// transients that are used at other times of the round. It fails like Slot.
+func (rec *Recording) Transient(name string, size uint64) (*Buffer, error) {
+	b, err := rec.placeholder("transient", name, size, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer rec.c.unlock()
+	rec.transients = append(rec.transients, b.root)
+	return b, nil
+}
+
+// life is when a transient is used, and where.
+type life struct {
+	first, last int // commands
+	at          mem.MemorySet
+	used        bool
+	arena       *arena
+	off         uint64 // in it
+}
+
+// arena is where some transients lie.
+type arena struct {
+	at    mem.MemorySet
+	of    []*root
+	items []pack.Item
+	size  uint64
+	root  *root
+}
+
+// pack places the transients. Nothing is recorded any more, and no lock is held.
+func (rec *Recording) pack(ctx context.Context) error {
+	if len(rec.transients) == 0 {
+		return nil
+	}
+	rec.lives = make(map[*root]*life)
+	for _, r := range rec.transients {
+		rec.lives[r] = new(life)
+	}
+	for i := range rec.commands {
+		for _, a := range rec.commands[i].accs {
+			if l := rec.lives[rec.roots[a.Buffer]]; l != nil {
+				if !l.used {
+					l.first, l.used = i, true
+				}
+				l.last, l.at = i, l.at.With(a.Memory)
+			}
+		}
+	}
+	by := make(map[mem.MemorySet]*arena)
+	for _, r := range rec.transients {
+		l := rec.lives[r]
+		if !l.used {
+			continue
+		}
+		a := by[l.at]
+		if a == nil {
+			a = &arena{at: l.at}
+			by[l.at], rec.arenas = a, append(rec.arenas, a)
+		}
+		size, _ := mem.AlignUp(r.size, rec.c.align)
+		l.arena, a.of = a, append(a.of, r)
+		a.items = append(a.items, pack.Item{Lower: uint64(l.first), Upper: uint64(l.last) + 1, Size: size, Align: rec.c.align})
+	}
+	for _, a := range rec.arenas {
+		placed, err := pack.Minimize(ctx, a.items, pack.Options{Nodes: packNodes})
+		if err != nil {
+			return fmt.Errorf("transients: %w", err)
+		}
+		for i, r := range a.of {
+			rec.lives[r].off = placed.Offsets[i]
+			a.size = max(a.size, placed.Offsets[i]+a.items[i].Size)
+		}
+	}
+	return nil
+}
+
+// settle makes the arenas, and the transients views of them. c.mu is held.
+func (rec *Recording) settle() error {
+	for _, a := range rec.arenas {
+		r := &root{name: "transients", size: a.size, views: 1}
+		if err := rec.c.register(r, false); err != nil {
+			return errors.Join(err, rec.release())
+		}
+		a.root = r
+	}
+	for i := range rec.commands {
+		k := &rec.commands[i]
+		rec.shift(&k.req.a)
+		rec.shift(&k.req.b)
+		for n := range k.uses {
+			rec.shift(&k.uses[n])
+		}
+	}
+	for _, b := range rec.handles {
+		if l := rec.lives[b.root]; l != nil && l.used {
+			b.root, b.view = l.arena.root, subbuffer.View{Range: b.view.Range.Shift(l.off), Flags: b.view.Flags, Sub: true}
+		}
+	}
+	rec.renumber()
+	return nil
+}
+
+// shift moves a use of a transient into its arena; its handle follows.
+func (rec *Recording) shift(u *use) {
+	if u.buf == nil {
+		return
+	}
+	if l := rec.lives[u.buf.root]; l != nil && l.used {
+		u.r = u.r.Shift(l.off)
+	}
+}
+
+// renumber has the accesses name arenas in place of transients.
+func (rec *Recording) renumber() {
+	old := rec.roots
+	rec.roots, rec.numbers = nil, make(map[mem.BufferID]int)
+	place := func(id mem.BufferID) (mem.BufferID, uint64) {
+		r, off := old[id], uint64(0)
+		if l := rec.lives[r]; l != nil {
+			r, off = l.arena.root, l.off
+		}
+		k, ok := rec.numbers[r.id]
+		if !ok {
+			k = len(rec.roots)
+			rec.numbers[r.id], rec.roots = k, append(rec.roots, r)
+		}
+		return mem.BufferID(k), off
+	}
+	for i := range rec.commands {
+		k := &rec.commands[i]
+		for n := range k.accs {
+			a := &k.accs[n]
+			if l := rec.lives[old[a.Buffer]]; l != nil && l.first == i {
+				in, _ := place(a.Buffer)
+				k.begins = append(k.begins, mem.Access{Buffer: in, Range: mem.Range{Start: l.off, End: l.off + old[a.Buffer].size}})
+			}
+			id, off := place(a.Buffer)
+			a.Buffer, a.Range = id, a.Range.Shift(off)
+		}
+		for n := range k.spans {
+			id, off := place(k.spans[n].Buffer)
+			k.spans[n].Buffer, k.spans[n].Range = id, k.spans[n].Range.Shift(off)
+		}
+	}
+}
+
+// isArena reports whether a root is one.
+func (rec *Recording) isArena(r *root) bool {
+	for _, a := range rec.arenas {
+		if a.root == r {
+			return true
+		}
+	}
+	return false
+}
+
+// release gives the arenas up. c.mu is held.
+func (rec *Recording) release() error {
+	var errs []error
+	for _, a := range rec.arenas {
+		if a.root != nil && !a.root.dropped {
+			errs = append(errs, rec.c.unview(a.root))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// memory says how many bytes the arenas take on all memories together, and how many of the
+// transients are in use at once at most, summed over the memories.
+func (rec *Recording) memory() (size, live uint64) {
+	peaks := make(map[mem.MemoryID]uint64)
+	for i := range rec.commands {
+		now := make(map[mem.MemoryID]uint64)
+		for _, r := range rec.transients {
+			if l := rec.lives[r]; l.used && l.first <= i && i <= l.last {
+				for m := range l.at.All() {
+					now[m] += r.size
+				}
+			}
+		}
+		for m, n := range now {
+			peaks[m] = max(peaks[m], n)
+		}
+	}
+	for _, n := range peaks {
+		live += n
+	}
+	for _, a := range rec.arenas {
+		size += a.size * uint64(a.at.Len())
+	}
+	return size, live
+}
+
+// Close gives the memory of the graph's transients back, once the replays under way have ended. It
+// need not be called for a graph without. Replays after it fail with mem.ErrInvalidBuffer, a second
+// Close with mem.ErrClosed.
+func (g *Graph) Close() error {
+	if err := g.c.call(); err != nil {
+		return err
+	}
+	c := g.c
+	defer c.bufferEnded()
+	defer c.unlock()
+	if g.closed {
+		return fmt.Errorf("graph: %w", mem.ErrClosed)
+	}
+	g.closed = true
+	if c.closed {
+		return nil
+	}
+	return g.rec.release()
+}
+
+// buffers are the buffers of a round.
+func (rec *Recording) buffers() (out []migration.RoundBuffer) {
+	for _, r := range rec.roots {
+		out = append(out, migration.RoundBuffer{Size: r.size, Transient: rec.isArena(r)})
+	}
+	return out
+}
