@@ -236,14 +236,24 @@ func (w *World) cost(t *task) {
 		if c.Op == devices.OpCopyRect {
 			t.work.Setup = plus(t.work.Setup, times(t.work.Row, times(c.Rect.Region[1], c.Rect.Region[2])))
 		}
-		if limit := t.work.Pageable; limit > 0 && (w.programs(c, &c.Src) || w.programs(c, &c.Dst)) && (t.work.Limit == 0 || limit < t.work.Limit) {
-			t.work.Limit = limit
+		if w.programs(c, &c.Src) || w.programs(c, &c.Dst) {
+			t.work.pageable()
 		}
 	case devices.OpFill:
 		t.work = w.machine.Fill(t.on, c.Size)
 	case devices.OpLaunch:
 		k := kernelOf(c)
 		t.work = w.machine.Launch(t.on, &k)
+	}
+}
+
+// pageable makes of a copy one from or to the program's own memory.
+func (w *Work) pageable() {
+	if w.Programs > 0 {
+		w.Setup, w.Latency, w.Least = 0, 0, w.Programs
+	}
+	if w.Pageable > 0 && (w.Limit == 0 || w.Pageable < w.Limit) {
+		w.Limit = w.Pageable
 	}
 }
 

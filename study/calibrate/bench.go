@@ -26,6 +26,7 @@ type bench struct {
 
 	queues  map[queueKey]*runtime.Queue
 	seeds   []*runtime.Buffer // that spin writes, by device
+	given   []*runtime.Buffer // that touch is given besides, and nobody writes
 	release []func() error    // of the shape that runs
 	told    *told
 }
@@ -77,6 +78,10 @@ func (b *bench) open() (err error) {
 			return err
 		}
 		b.seeds = append(b.seeds, x)
+		if x, err = b.rt.CreateNamedBuffer("given", 4096, 0, nil); err != nil {
+			return err
+		}
+		b.given = append(b.given, x)
 	}
 	return nil
 }
@@ -84,7 +89,7 @@ func (b *bench) open() (err error) {
 func (b *bench) close() error {
 	ctx := context.WithoutCancel(b.ctx) // what runs has to end
 	errs := []error{b.free()}
-	for _, x := range b.seeds {
+	for _, x := range append(b.seeds, b.given...) {
 		errs = append(errs, x.Release())
 	}
 	return errors.Join(append(errs, b.rt.Close(ctx))...)
@@ -196,21 +201,21 @@ func (r *run) launch(dev, nth int, x *runtime.Buffer, wait ...runtime.Event) run
 	if r.err != nil {
 		return runtime.Event{}
 	}
-	return r.took(r.q(dev, nth).EnqueueLaunch(r.ctx, runtime.Launch{Kernel: r.touch, Global: []uint64{1}, Args: []runtime.Arg{runtime.InOut(x)}}, wait...))
+	return r.took(r.q(dev, nth).EnqueueLaunch(r.ctx, runtime.Launch{Kernel: r.touch, Global: []uint64{1}, Args: []runtime.Arg{runtime.InOut(x), runtime.In(r.given[dev]), runtime.Uint32(1), runtime.Uint64(1)}}, wait...))
 }
 
 // busy has a device compute for so long.
 func (r *run) busy(dev, nth int, d time.Duration) runtime.Event {
-	return r.busyOn(dev, nth, d, r.seeds[dev])
+	return r.spins(dev, nth, d, 1, r.seeds[dev])
 }
 
-// busyOn is busy by a kernel that writes a buffer.
-func (r *run) busyOn(dev, nth int, d time.Duration, x *runtime.Buffer) runtime.Event {
+// spins has so many work-items of a device compute for so long, each for itself, and write a buffer.
+func (r *run) spins(dev, nth int, d time.Duration, items int, x *runtime.Buffer) runtime.Event {
 	if r.err != nil {
 		return runtime.Event{}
 	}
 	return r.took(r.q(dev, nth).EnqueueLaunch(r.ctx, runtime.Launch{
-		Kernel: r.spin, Global: []uint64{1}, Takes: d,
+		Kernel: r.spin, Global: []uint64{uint64(items)}, Local: []uint64{1}, Takes: d,
 		Args: []runtime.Arg{runtime.InOut(x), runtime.Uint64(uint64(float64(d) * r.told.Steps[dev]))},
 	}))
 }

@@ -89,44 +89,46 @@ func (c *calibration) model(ctx context.Context) error {
 		f, ok := c.measured[s]
 		switch {
 		case !ok, f.Value == 0: // failed, or nothing to tell
-		case s.reads != "":
-			all = append(all, s)
-		case f.Value > 0:
-			fit, all = append(fit, s), append(all, s)
+		case s.reads != "", f.Value > 0:
+			if all = append(all, s); s.reads == "" && !s.held {
+				fit = append(fit, s)
+			}
 		default:
 			c.miss(s.name, fmt.Errorf("longer runs took less time (%.0f ns a unit)", f.Value))
 		}
 	}
-	if len(fit) == 0 && len(c.result.Missing) == 0 {
-		return errors.New("no shape took any time")
-	}
 	if len(fit) == 0 {
-		return errors.New("no shape could be measured; the first that failed: " + c.result.Missing[0])
+		return fmt.Errorf("no shape could be measured: %s", strings.Join(c.result.Missing, "; "))
 	}
-	held := holdOut(fit)
-	best, st, fits := math.Inf(1), (*structure)(nil), (*fitting)(nil)
-	some := c.site.structures()
-	start := time.Now()
-	share := c.time / 4 / time.Duration(len(some)+1)
+	some, start := c.site.structures(), time.Now()
+	spent := func(share float64) func() bool {
+		return func() bool { return !c.once && time.Since(start) > time.Duration(share*float64(c.time/4)) }
+	}
+	least, st, best := math.Inf(1), (*structure)(nil), (*fitting)(nil)
 	for i, x := range some {
-		f := c.begin(x, fit, held)
-		f.over = func() bool { return !c.once && time.Since(start) > time.Duration(i+1)*share }
-		var cost float64
-		var err error
-		if f.start, _, cost, err = f.search(ctx); err != nil {
+		f := c.begin(x, fit)
+		f.over = spent(float64(i+1) / float64(len(some)+1))
+		s, err := f.search(ctx)
+		if err != nil {
 			return err
 		}
-		if cost < best*0.98 { // simpler ones come first
-			best, st, fits = cost, x, f
+		if f.start = s.values; s.cost < least*0.98 { // simpler ones come first
+			least, st, best = s.cost, x, f
 		}
 	}
-	fits.over = func() bool { return !c.once && time.Since(start) > c.time/4 }
-	if err := fits.end(ctx); err != nil {
+	best.over = spent(1)
+	found, err := best.solve(ctx)
+	if err != nil {
 		return err
 	}
-	c.result.Values = fits.values
-	c.result.Notes = append(c.result.Notes, "Of "+fmt.Sprint(len(some))+" ways to share the work this fits best: "+st.name+".")
-	modelled, err := c.modelled(ctx, c.write(st, true), all, nil)
+	c.result.Values = best.found(found)
+	c.note("Of %d ways to share the work this fits best: %s.", len(some), st.name)
+	return c.compare(ctx, st, all)
+}
+
+// compare says what the shapes take on the machine, and writes its file.
+func (c *calibration) compare(ctx context.Context, st *structure, all []*shape) error {
+	modelled, err := c.modelled(ctx, c.write(st), all, nil)
 	if err != nil {
 		return err
 	}
@@ -135,22 +137,35 @@ func (c *calibration) model(ctx context.Context) error {
 		switch {
 		case s.reads != "":
 			use = readOff
-		case held[s]:
+		case s.held:
 			use = heldOut
 		}
 		f := c.measured[s]
 		c.result.Shapes = append(c.result.Shapes, Shape{s.name, f, modelled[i], 100 * (modelled[i]/f.Value - 1), use})
 	}
-	c.note(fitted)
-	c.note(heldOut)
-	c.result.File = c.write(st, true)
+	c.noteOff(fitted)
+	c.noteOff(heldOut)
+	var out []string
+	for _, v := range c.result.Values {
+		if v.How == unsaid {
+			out = append(out, v.Name)
+		}
+	}
+	if len(out) > 0 {
+		c.note("Left out, since no shape tells them from others: %s.", strings.Join(out, ", "))
+	}
+	c.result.File = c.write(st)
 	_, err = machine.Parse(c.name+".yaml", []byte(c.result.File), machine.Options{})
 	return err
 }
 
+func (c *calibration) note(format string, args ...any) {
+	c.result.Notes = append(c.result.Notes, fmt.Sprintf(format, args...))
+}
+
 // write makes the file.
-func (c *calibration) write(st *structure, comments bool) string {
-	return c.site.write(c.name, c.about(), append(slices.Clone(c.Head), c.assumed()...), st, c.result.Values, c.Tables, comments)
+func (c *calibration) write(st *structure) string {
+	return c.site.write(c.name, c.about(), append(slices.Clone(c.Head), c.assumed()...), st, c.result.Values, c.Tables)
 }
 
 // known are the figures, with those that are read off, and where the fit begins for others.
@@ -163,8 +178,10 @@ func (c *calibration) known(st *structure) []Value {
 				v.Time, v.Spread, v.How = max(f.Value, 0), f.Spread, readOff
 			}
 		}
+		if v.How == "" {
+			v.Time = c.guess(v)
+		}
 	}
-	c.guess(values)
 	return values
 }
 
@@ -176,39 +193,19 @@ func (c *calibration) about() string {
 	return "Measured by godwit calibrate: " + strings.Join(what, ", ")
 }
 
-// guess has the fit begin where a figure shows: no longer than the shapes that tell most of it, of which the last counts,
-// which moves the most bytes.
-func (c *calibration) guess(values []Value) {
-	for i := range values {
-		v := &values[i]
-		if v.How != "" {
-			continue
-		}
-		if v.Time = 1000; v.rate {
-			v.Time = 10_000
-		}
-		for _, s := range c.shapes {
-			if f := c.measured[s]; f.Value > 0 && s.of != "" && strings.HasPrefix(v.Name+" ", s.of+" ") && (v.rate || s.bytes == 0) {
-				v.Time = f.Value / (float64(cmp.Or(s.bytes, 1<<20)) / (1 << 20))
-			}
+// guess is where the fit of a figure begins, which is where it shows: what the shape takes that tells most of it, of several
+// the last, which moves the most bytes.
+func (c *calibration) guess(v *Value) float64 {
+	out := 1000.
+	if v.rate {
+		out = 10_000
+	}
+	for _, s := range c.shapes {
+		if f := c.measured[s]; f.Value > 0 && !s.held && s.of != "" && strings.HasPrefix(v.Name+" ", s.of+" ") && (v.rate || s.bytes == 0) {
+			out = f.Value / (float64(cmp.Or(s.bytes, 1<<20)) / (1 << 20))
 		}
 	}
-}
-
-// holdOut picks one shape in five, among those that are there in several sizes, and of these none of
-// the least or the largest.
-func holdOut(fit []*shape) map[*shape]bool {
-	var some []*shape
-	for _, s := range fit {
-		if s.middle {
-			some = append(some, s)
-		}
-	}
-	held, want := make(map[*shape]bool), len(fit)/5
-	for i := range min(want, len(some)) {
-		held[some[i*len(some)/min(want, len(some))]] = true
-	}
-	return held
+	return out
 }
 
 // fitting is a fit under way: its problem's values are those of the figures that no shape reads off.
@@ -218,24 +215,23 @@ type fitting struct {
 	free   []int
 }
 
-func (c *calibration) begin(st *structure, shapes []*shape, held map[*shape]bool) *fitting {
+// certain is the least relative uncertainty of a time: what a machine's few figures cannot say anyway.
+const certain = 0.03
+
+func (c *calibration) begin(st *structure, shapes []*shape) *fitting {
 	f := &fitting{values: c.known(st)}
 	for i := range f.values {
 		if v := &f.values[i]; v.How == "" {
 			f.free, f.start = append(f.free, i), append(f.start, v.Time)
 		}
 	}
-	f.fixed = make([]bool, len(f.free))
-	var use []*shape
 	for _, s := range shapes {
-		if m := c.measured[s]; !held[s] {
-			use = append(use, s)
-			f.measured, f.spread = append(f.measured, m.Value), append(f.spread, m.Spread)
-		}
+		m := c.measured[s]
+		f.measured = append(f.measured, m.Value)
+		f.sigma = append(f.sigma, math.Hypot(certain, 1.86*m.Spread/m.Value/math.Sqrt(float64(m.Times)))) // of a median
 	}
-	f.rounds = fewRounds
 	f.predict = func(ctx context.Context, values []float64, of []bool) ([]float64, error) {
-		return c.modelled(ctx, c.site.write(c.name, "", nil, st, f.with(values), nil, false), use, of)
+		return c.modelled(ctx, c.site.write(c.name, "", nil, st, f.with(values), nil), shapes, of)
 	}
 	return f
 }
@@ -249,23 +245,25 @@ func (f *fitting) with(of []float64) []Value {
 	return out
 }
 
-// end finds what can be told, and leaves out what cannot.
-func (f *fitting) end(ctx context.Context) error {
-	got, out, _, err := f.solve(ctx)
-	if err != nil {
-		return err
-	}
-	f.values = f.with(got)
+// found are the figures of a solution.
+func (f *fitting) found(s solution) []Value {
+	out := f.with(s.values)
 	for k, i := range f.free {
-		if f.values[i].How = fitted; out[k] {
-			f.values[i].How = unsaid
+		v := &out[i]
+		switch {
+		case v.Time <= shortest:
+			v.How, v.Time = unsaid, 0
+		case math.IsInf(s.error[k], 1):
+			v.How = together
+		default:
+			v.How, v.Spread = fitted, v.Time*s.error[k]
 		}
 	}
-	return nil
+	return out
 }
 
-// note says how far the machine is off the shapes of a use.
-func (c *calibration) note(use string) {
+// noteOff says how far the machine is off the shapes of a use.
+func (c *calibration) noteOff(use string) {
 	var off []float64
 	for _, s := range c.result.Shapes {
 		if s.Use == use {
@@ -273,7 +271,7 @@ func (c *calibration) note(use string) {
 		}
 	}
 	if n := len(off); n > 0 {
-		c.result.Notes = append(c.result.Notes, fmt.Sprintf("%d shapes %s: off by %.1f %% in the median, %.1f %% at most", n, use, figures.Quantile(off, 0.5), slices.Max(off)))
+		c.note("%d shapes %s: off by %.1f %% in the median, %.1f %% at most", n, use, figures.Quantile(off, 0.5), slices.Max(off))
 	}
 }
 

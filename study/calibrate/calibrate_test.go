@@ -5,12 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
+	"math/rand/v2"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"godwit/devices"
 	"godwit/devices/opencl"
@@ -41,7 +40,8 @@ func calibrated(t require.TestingT, text string) (was, is *machine.Machine, r *c
 	return was, is, r
 }
 
-// same says that two machines have the same figures, within 2 % or 10 ns.
+// same says that two machines have the same figures, those that one shape or some tell, and that all shapes take as long, also
+// those that no figure has seen: within 2 % or 10 ns.
 func same(t require.TestingT, was, is *machine.Machine, r *calibrate.Result) {
 	near := func(what string, want, got uint64) {
 		require.InDelta(t, want, got, 10+0.02*float64(want), "%s\n%s", what, r.File)
@@ -50,41 +50,30 @@ func same(t require.TestingT, was, is *machine.Machine, r *calibrate.Result) {
 	near("poll", was.Host.Poll, is.Host.Poll)
 	near("other", was.Host.Other, is.Host.Other)
 	near("call", was.Host.Call, is.Host.Call)
-	near("host bandwidth", was.Host.Bandwidth, is.Host.Bandwidth)
-	// A launch's submit is in all that ends with a wait or begins with a kernel: no shape tells it from these.
-	s, u := was.Devices[0].Classes.Launch.Submit, is.Devices[0].Classes.Launch.Submit
-	near("wake", cmp.Or(was.Host.Wake, was.Host.Poll)+s, cmp.Or(is.Host.Wake, is.Host.Poll)+u)
+	near("a copy on the host", was.Host.Bandwidth/2, is.Host.Copy)
 	near("first", was.Host.First.Each, is.Host.First.Each)
-	if was.Host.Pageable > 0 {
-		near("pageable", was.Host.Pageable, is.Host.Pageable)
-	}
 	require.Len(t, is.Devices, len(was.Devices))
 	for i := range was.Devices {
 		a, b := &was.Devices[i], &is.Devices[i]
 		near("launch", a.Launch, b.Launch)
-		near("copy", a.Copy, b.Copy)
+		near("setup of a copy inside", a.Copy, b.Classes.Inside.Setup)
+		near("setup of a fill", a.Launch, b.Classes.Fill.Setup)
 		near("bandwidth", a.Bandwidth, b.Bandwidth)
 		near("rows", a.Row, b.Row)
 		x, y := &a.Classes, &b.Classes
 		near("enqueue of a launch", x.Launch.Enqueue, y.Launch.Enqueue)
+		near("enqueue of a fill", x.Fill.Enqueue, y.Fill.Enqueue)
 		near("enqueue of a copy inside", x.Inside.Enqueue, y.Inside.Enqueue)
 		near("enqueue of a copy up", x.Up.Enqueue, y.Up.Enqueue)
 		near("enqueue of a copy down", x.Down.Enqueue, y.Down.Enqueue)
 		near("enqueue of a hop", x.Peer.Enqueue, y.Peer.Enqueue)
 		near("hold of a hop", x.Peer.Hold, y.Peer.Hold)
 		require.Equal(t, cmp.Or(x.Peer.By, "library"), cmp.Or(y.Peer.By, "library"), r.File)
-		near("from a device to another", a.HandOver.LibraryLibrary.Delay, b.HandOver.LibraryLibrary.Delay)
-		near("to the pilot", a.HandOver.LibraryPilot.Delay+s, b.HandOver.LibraryPilot.Delay+u)
 		require.Equal(t, a.Memory, b.Memory)
 	}
 	require.Len(t, is.Links, len(was.Links))
 	for i := range was.Links {
 		a, b := &was.Links[i], &is.Links[i]
-		if a.From != "host" {
-			near("latency "+a.From+a.To, a.Latency+from(was), b.Latency+from(is))
-		} else {
-			near("latency "+a.From+a.To, a.Latency+u, b.Latency+s)
-		}
 		near("bandwidth "+a.From+a.To, a.Bandwidth, b.Bandwidth)
 		if a.Both != 0 {
 			near("both "+a.From+a.To, a.Both, b.Both)
@@ -95,10 +84,11 @@ func same(t require.TestingT, was, is *machine.Machine, r *calibrate.Result) {
 	}
 }
 
-// from is what a link's hops are handed on for: no shape tells it from the latency.
-func from(m *machine.Machine) uint64 {
-	return m.Devices[0].HandOver.PilotLibrary.Delay
-}
+const alone = `
+host: {bandwidth: 60 GB/s, enqueue: 2 us, poll: 1 us, other: 1 us, call: 3 us, wake: 5 us}
+devices: [{name: gpu, memory: 64 GiB, bandwidth: 256 GB/s, launch: 8 us, copy: 5 us, classes: {launch: {enqueue: 1 us}, fill: {enqueue: 1 us}}}]
+links: [{between: [host, gpu], latency: 5 us, bandwidth: 12.8 GB/s, both: 22 GB/s}]
+`
 
 const pcie = `
 host: {bandwidth: 100 GB/s, enqueue: 3 us, poll: 0.7 us, other: 0.4 us, call: 5 us}
@@ -110,11 +100,7 @@ links:
 func TestFindsAMachinesOwnFigures(t *testing.T) {
 	for name, text := range map[string]string{
 		"through the host": pcie,
-		"one alone": `
-host: {bandwidth: 60 GB/s, enqueue: 2 us, poll: 1 us, other: 1 us, call: 3 us, wake: 5 us}
-devices: [{name: gpu, memory: 64 GiB, bandwidth: 256 GB/s, launch: 8 us, copy: 5 us, classes: {launch: {enqueue: 1 us}, fill: {enqueue: 1 us}}}]
-links: [{between: [host, gpu], latency: 5 us, bandwidth: 12.8 GB/s, both: 22 GB/s}]
-`,
+		"one alone":        alone,
 		"two kinds": `
 host: {bandwidth: 60 GB/s, enqueue: 2 us, poll: 1 us, other: 1 us, call: 3 us}
 devices:
@@ -148,7 +134,6 @@ links:
 - {between: [host, gpu], latency: 6 us, bandwidth: 50 GB/s, both: 70 GB/s}
 - {between: [gpu, gpu], latency: 3 us, bandwidth: 380 GB/s, both: 700 GB/s}
 `,
-		"with links": pcie + "- {between: [gpu, gpu], latency: 3 us, bandwidth: 300 GB/s, both: 550 GB/s}\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			if raceEnabled && name != "one alone" {
@@ -160,31 +145,54 @@ links:
 	}
 }
 
-// random is a machine of random figures.
-var random = rapid.Custom(func(t *rapid.T) string {
-	ns := func(what string, from, to int) string {
-		return fmt.Sprintf("%d ns", rapid.IntRange(from, to).Draw(t, what))
-	}
-	number := func(what string, from, to int) int { return rapid.IntRange(from, to).Draw(t, what) }
-	link, peer := number("bandwidth of the host's links", 5, 50), number("of links", 50, 400)
-	return fmt.Sprintf(`
-host: {bandwidth: %d GB/s, enqueue: %s, poll: %s, other: %s, call: %s}
-devices: [{name: gpu, count: 2, memory: 64 GiB, bandwidth: %d GB/s, launch: %s, copy: %s}]
-links:
-- {between: [host, gpu], latency: %s, bandwidth: %d GB/s, both: %d GB/s}
-- {between: [gpu, gpu], latency: %s, bandwidth: %d GB/s, both: %d GB/s}
-`, number("the host's", 100, 400), ns("enqueue", 500, 10_000), ns("poll", 100, 5000), ns("other", 50, 2000), ns("call", 200, 20_000),
-		number("the device's", 900, 5000), ns("launch", 500, 20_000), ns("copy", 500, 8000),
-		ns("latency", 200, 12_000), link, link+link*number("both ways, in percent more", 20, 95)/100,
-		ns("latency of links", 200, 12_000), peer, peer+peer*number("both ways by links, in percent more", 20, 95)/100)
-})
-
-func TestFindsRandomFigures(t *testing.T) {
+// Each slope is off by 5 % (one in twenty by half as much again): figures that no other tells in part are found within 10 %, and
+// each says how far it may be off.
+func TestFindsFiguresUnderNoise(t *testing.T) {
 	if raceEnabled {
-		t.Skip("some hundred thousand commands")
+		t.Skip("some ten thousand commands")
 	}
-	was, is, r := calibrated(t, random.Example(1))
-	same(t, was, is, r)
+	was, err := machine.Parse("m.yaml", []byte(alone), machine.Options{})
+	require.NoError(t, err)
+	o, err := calibrate.Modelled(was)
+	require.NoError(t, err)
+	opt := calibrate.Options{Runtime: o, Name: "m", Once: true, Quick: true, Time: time.Minute}
+	measured, err := calibrate.Measure(t.Context(), opt)
+	require.NoError(t, err)
+	draw := rand.New(rand.NewPCG(1, 2))
+	for i := range measured.Shapes {
+		exact := measured.Shapes[i].Slopes[0]
+		measured.Shapes[i].Slopes = nil
+		for n := range 20 {
+			off := 1 + 0.05*draw.NormFloat64()
+			if n == 0 {
+				off = 1.5
+			}
+			measured.Shapes[i].Slopes = append(measured.Shapes[i].Slopes, exact*off)
+		}
+	}
+	r, err := calibrate.Fit(t.Context(), measured, opt)
+	require.NoError(t, err)
+	is, err := machine.Parse("m.yaml", []byte(r.File), machine.Options{})
+	require.NoError(t, err, r.File)
+	near := func(what string, want, got uint64) {
+		require.InEpsilon(t, want, got, 0.1, "%s\n%s", what, r.File)
+	}
+	near("enqueue", was.Host.Enqueue, is.Host.Enqueue)
+	near("other", was.Host.Other, is.Host.Other)
+	near("launch", was.Devices[0].Launch, is.Devices[0].Launch)
+	near("setup of a fill", was.Devices[0].Launch, is.Devices[0].Classes.Fill.Setup)
+	near("setup of a copy inside", was.Devices[0].Copy, is.Devices[0].Classes.Inside.Setup)
+	near("bandwidth", was.Devices[0].Bandwidth, is.Devices[0].Bandwidth)
+	near("bandwidth of the link", was.Links[0].Bandwidth, is.Links[0].Bandwidth)
+	near("both ways", was.Links[0].Both, is.Links[0].Both)
+	for _, v := range r.Values {
+		if v.How == "fitted" {
+			require.Positive(t, v.Spread, v.Name)
+		}
+	}
+	for _, x := range r.Shapes {
+		require.InEpsilon(t, x.Value, x.Modelled, 0.1, x.Name)
+	}
 }
 
 // What devices' file says can be loaded, whatever it says: times are not compared.

@@ -9,7 +9,7 @@
 // the machine that is to be like them.
 //
 // A figure of the file (figures.go) that one shape reads off is taken from there. All
-// others come from one fit (fit.go) over all shapes together, of relative residuals. Its
-// columns are differences of modelled runs. One shape in five is left out of it, so that
-// its residual says what the file is worth elsewhere.
+// others come from one fit (fit.go) over all shapes together, of logarithms. Its columns are
+// differences of modelled runs. Some kinds of shapes are held out of it, so that their
+// residuals say what the file is worth elsewhere.
 package calibrate

@@ -12,7 +12,7 @@ import (
 
 // A machine's figures, and its file.
 
-// Value is a figure of the file.
+// Value is a figure of the file. Its name is where it stands there: of the host, a group of devices, or a link.
 type Value struct {
 	Name   string  `json:"figure" show:"figure"`
 	Time   float64 `json:"ns" show:"time, or of a MiB|span|-"` // of a bandwidth, of a MiB; 0 is none
@@ -24,9 +24,10 @@ type Value struct {
 
 // How figures are known.
 const (
-	readOff = "read off"
-	fitted  = "fitted"
-	unsaid  = "left out: no shape tells it from others"
+	readOff  = "read off"
+	fitted   = "fitted"
+	together = "fitted together with others, from which no shape tells it"
+	unsaid   = "left out: no shape tells it from others"
 )
 
 // structure says who carries copies: figures of carriers are of those. Which it is tells the fit: it
@@ -58,60 +59,56 @@ func (st *structure) copied(p *pair) (class, by string) {
 	return "ring", st.ring
 }
 
-// values are the figures of a file for what there is, in its order.
+// values are the figures of a file for what there is. What ends with bandwidth or both is a rate.
 func (s *site) values(st *structure) (out []Value) {
-	known := make(map[string]bool)
-	add := func(rate bool, name string) {
-		if !known[name] {
-			known[name] = true
-			out = append(out, Value{Name: name, rate: rate})
+	add := func(of string, keys ...string) {
+		for _, key := range keys {
+			name := of + " " + key
+			if !slices.ContainsFunc(out, func(v Value) bool { return v.Name == name }) {
+				out = append(out, Value{Name: name, rate: strings.HasSuffix(key, "bandwidth") || key == "both" || name == "host copy"})
+			}
 		}
 	}
-	time := func(names ...string) {
-		for _, name := range names {
-			add(false, name)
-		}
-	}
-	time("host enqueue", "host poll", "host other", "host call", "host wake", "host first each")
-	add(true, "host first bandwidth")
-	add(true, "host bandwidth")
-	add(true, "host pageable")
 	carried := func(g, by string) {
 		if by != library {
-			time(g+" handover library-"+by+" delay", g+" handover "+by+"-library delay")
+			add(g+" handover", "library-"+by+" delay", by+"-library delay")
 		}
+	}
+	add("host", "copy", "enqueue", "poll", "other", "call", "wake", "first each", "first bandwidth")
+	for _, size := range pageableSizes {
+		add("host", pageableAt("up", size), pageableAt("down", size))
 	}
 	for i := range s.groups {
 		g := s.groups[i].Name
-		time(g+" launch", g+" copy", g+" rows")
-		add(true, g+" bandwidth")
-		time(g+" classes launch enqueue", g+" classes inside enqueue", g+" classes up enqueue", g+" classes down enqueue")
+		add(g, "bandwidth", "launch", "rows")
+		add(g+" classes", "launch enqueue", "fill enqueue", "fill setup", "inside enqueue", "inside setup", "up enqueue", "up setup", "down enqueue", "down setup")
 		carried(g, st.host)
-		s.link("host-"+g, time, add)
+		add("host-"+g, "latency", "bandwidth", "both")
 	}
 	for i := range s.pairs {
 		p := &s.pairs[i]
 		g := s.groups[p.B].Name
 		class, by := st.copied(p)
-		time(g+" classes "+class+" enqueue", g+" handover library-library delay")
-		carried(g, by) // what is no kernel, hop after hop, is not measured: there the latency alone would count, so it comes last
+		add(g+" classes "+class, "enqueue")
+		add(g+" handover", "library-library delay")
+		carried(g, by)
 		if p.Direct {
-			s.link(s.name(p), time, add)
+			add(g+" classes peer", "setup")
+			add(s.name(p), "latency", "bandwidth", "both")
 		}
 		if by != library {
-			time(g + " classes " + class + " hold")
+			add(g+" classes "+class, "hold")
 		}
 	}
-	for i := range s.groups { // last: where others tell as much, they count
-		time(s.groups[i].Name + " classes launch submit")
+	for i := range s.groups {
+		add(s.groups[i].Name+" classes launch", "submit")
 	}
 	return out
 }
 
-func (s *site) link(name string, time func(...string), add func(bool, string)) {
-	time(name + " latency")
-	add(true, name+" bandwidth")
-	add(true, name+" both")
+// pageableAt names the time of copies of a size from the program's own memory, or to it.
+func pageableAt(way string, size uint64) string {
+	return "pageable_" + way + " " + strings.ReplaceAll(bytesText(size), " ", "")
 }
 
 // text is a value as the file has it; "" where there is nothing to say.
@@ -120,7 +117,7 @@ func (v *Value) text() string {
 	case v.rate && v.Time <= 0:
 		return ""
 	case v.rate:
-		return rateText(v.Time)
+		return fmt.Sprintf("%.6g GB/s", min((1<<20)/v.Time, 140_000))
 	case math.Round(v.Time) <= 0:
 		return ""
 	}
@@ -129,174 +126,184 @@ func (v *Value) text() string {
 
 func timeText(ns float64) string { return fmt.Sprintf("%g us", math.Round(ns)/1000) }
 
-func rateText(nsOfMiB float64) string {
-	return fmt.Sprintf("%.6g GB/s", min((1<<20)/nsOfMiB, 140_000))
+// comment says how a value is known.
+func (v *Value) comment() string {
+	switch {
+	case v.Spread > 0 && (v.rate || v.How != readOff):
+		return fmt.Sprintf("%s, +- %.1f %%", v.How, 100*v.Spread/v.Time)
+	case v.Spread > 0:
+		return fmt.Sprintf("%s, +- %s", v.How, figures.Text("span", v.Spread))
+	}
+	return v.How
 }
 
-// file is a machine's file as it is written.
-type file struct {
-	*site
-	st       *structure
-	values   map[string]*Value
-	tables   map[string][]table // by group
-	comments bool
-	strings.Builder
+// node is a key of a YAML file: with a value, with keys below it, or with items. Without a key it is a comment.
+type node struct {
+	key, value, comment string
+	below               []*node
+	item                bool // of a list; its keys are below
 }
 
-// table is what is known of a kernel.
+// at is the node below that keys lead to, which it makes.
+func (n *node) at(keys ...string) *node {
+	for _, key := range keys {
+		i := slices.IndexFunc(n.below, func(b *node) bool { return b.key == key })
+		if i < 0 {
+			i = len(n.below)
+			n.below = append(n.below, &node{key: key})
+		}
+		n = n.below[i]
+	}
+	return n
+}
+
+// say adds a key with a value.
+func (n *node) say(key, format string, args ...any) *node {
+	out := n.at(key)
+	out.value = fmt.Sprintf(format, args...)
+	return n
+}
+
+// bytes is say of a size, where there is one.
+func (n *node) bytes(key string, size uint64) *node {
+	if size > 0 {
+		n.say(key, "%d B", size)
+	}
+	return n
+}
+
+// add adds an item to a list.
+func (n *node) add() *node {
+	n.below = append(n.below, &node{item: true})
+	return n.below[len(n.below)-1]
+}
+
+// empty reports whether there is nothing to say below.
+func (n *node) empty() bool {
+	return n.value == "" && !slices.ContainsFunc(n.below, func(b *node) bool { return !b.empty() })
+}
+
+// write writes what is below.
+func (n *node) write(w *strings.Builder, indent string) {
+	for i, b := range n.below {
+		lead := indent
+		if n.item && i == 0 {
+			lead = indent[2:] + "- "
+		}
+		comment := ""
+		if b.comment != "" {
+			comment = " # " + b.comment
+		}
+		switch {
+		case b.item:
+			b.write(w, indent+"  ")
+		case b.key == "":
+			fmt.Fprintf(w, "%s# %s\n", indent, b.comment)
+		case b.value != "":
+			fmt.Fprintf(w, "%s%s: %s%s\n", lead, b.key, b.value, comment)
+		case !b.empty():
+			fmt.Fprintf(w, "%s%s:%s\n", lead, b.key, comment)
+			b.write(w, indent+"  ")
+		}
+	}
+}
+
+// table is what is known of a kernel: of launches of so many work-items, by the size of their largest buffer.
 type table struct {
-	Kernel string
-	Sizes  []uint64
-	Times  []Figure
+	Kernel string   `json:"kernel"`
+	Items  uint64   `json:"work_items"` // at most: a launch has no more than there are elements; 0 is as many
+	Sizes  []uint64 `json:"sizes"`
+	Times  []Figure `json:"times"`
 }
 
 // write makes the file.
-func (s *site) write(name, about string, head []string, st *structure, values []Value, tables map[string][]table, comments bool) string {
-	f := &file{site: s, st: st, values: make(map[string]*Value), tables: tables, comments: comments}
-	for i := range values {
-		f.values[values[i].Name] = &values[i]
-	}
-	fmt.Fprintf(f, "name: %s\n", name)
+func (s *site) write(name, about string, head []string, st *structure, values []Value, tables map[string][]table) string {
+	var root node
+	root.say("name", "%s", name)
 	if about != "" {
-		fmt.Fprintf(f, "about: %q\n", about)
+		root.say("about", "%q", about)
 	}
 	for _, line := range head {
-		fmt.Fprintf(f, "# %s\n", line)
+		root.below = append(root.below, &node{comment: line})
 	}
-	f.WriteString("host:\n")
-	if s.host.GlobalMemory > 0 {
-		fmt.Fprintf(f, "  memory: %d B\n", s.host.GlobalMemory)
-	}
-	for _, key := range []string{"bandwidth", "enqueue", "poll", "other", "call", "wake", "pageable"} {
-		f.key(key, "host "+key)
-	}
-	f.mapping("  first", "host first", "each", "bandwidth")
-	if strings.HasSuffix(f.String(), "host:\n") {
-		f.WriteString("  enqueue: 0 us\n")
-	}
-	f.WriteString("devices:\n")
+	host, devs, links := root.at("host"), root.at("devices"), root.at("links")
+	host.bytes("memory", s.host.GlobalMemory)
+	nodes := map[string]*node{"host": host}
 	for i := range s.groups {
-		f.group(&s.groups[i])
-	}
-	f.WriteString("links:\n")
-	for i := range s.groups {
-		f.link("host", s.groups[i].Name, "host-"+s.groups[i].Name)
+		g := &s.groups[i]
+		d := devs.add()
+		nodes[g.Name] = d
+		d.say("name", "%s", g.Name).say("type", "%s", g.Info.Type)
+		d.at("name").comment = oneLine(g.Info.Name)
+		if len(g.Devs) > 1 {
+			d.say("count", "%d", len(g.Devs))
+		}
+		d.bytes("memory", g.Info.GlobalMemory).bytes("local", g.Info.LocalMemory).say("compute_units", "%d", max(g.Info.ComputeUnits, 1))
+		d.at("classes", "up").say("by", "%s", st.host)
+		d.at("classes", "down").say("by", "%s", st.host)
+		nodes["host-"+g.Name] = links.add().say("between", "[host, %s]", g.Name)
 	}
 	for i := range s.pairs {
-		if p := &s.pairs[i]; p.Direct {
-			f.link(s.groups[p.A].Name, s.groups[p.B].Name, s.name(p))
+		p := &s.pairs[i]
+		class, by := st.copied(p)
+		nodes[s.groups[p.B].Name].at("classes", class).say("by", "%s", by)
+		if p.Direct {
+			nodes[s.name(p)] = links.add().say("between", "[%s, %s]", s.groups[p.A].Name, s.groups[p.B].Name)
 		}
 	}
-	return f.String()
-}
-
-// key writes a key, and in a comment how it is known.
-func (f *file) key(key, name string) {
-	v := f.values[name]
-	if v == nil {
-		return
-	}
-	if t := v.text(); t != "" {
-		fmt.Fprintf(f, "  %s: %s%s\n", key, t, f.comment(v))
-	} else if f.comments && v.How != readOff && v.How != fitted {
-		fmt.Fprintf(f, "  # %s: %s\n", key, v.How)
-	}
-}
-
-func (f *file) comment(v *Value) string {
-	switch {
-	case !f.comments:
-		return ""
-	case v.Spread > 0 && v.rate:
-		return fmt.Sprintf(" # %s, +- %.1f %%", v.How, 100*v.Spread/v.Time)
-	case v.Spread > 0:
-		return fmt.Sprintf(" # %s, +- %s", v.How, figures.Text("span", v.Spread))
-	}
-	return " # " + v.How
-}
-
-func (f *file) group(g *group) {
-	fmt.Fprintf(f, "- name: %s\n", g.Name)
-	if f.comments {
-		fmt.Fprintf(f, "  # %s\n", oneLine(g.Info.Name))
-	}
-	if len(g.Devs) > 1 {
-		fmt.Fprintf(f, "  count: %d\n", len(g.Devs))
-	}
-	fmt.Fprintf(f, "  type: %s\n", g.Info.Type)
-	if g.Info.GlobalMemory > 0 {
-		fmt.Fprintf(f, "  memory: %d B\n", g.Info.GlobalMemory)
-	}
-	if g.Info.LocalMemory > 0 {
-		fmt.Fprintf(f, "  local: %d B\n", g.Info.LocalMemory)
-	}
-	fmt.Fprintf(f, "  compute_units: %d\n", max(g.Info.ComputeUnits, 1))
-	f.key("bandwidth", g.Name+" bandwidth")
-	f.key("launch", g.Name+" launch")
-	f.key("copy", g.Name+" copy")
-	f.key("rows", g.Name+" rows")
-	f.carriers(g)
-	if len(f.tables[g.Name]) == 0 {
-		return
-	}
-	f.WriteString("  kernels: # by the bytes of the largest buffer\n")
-	for _, t := range f.tables[g.Name] {
-		fmt.Fprintf(f, "  - name: %s\n    table:\n", t.Kernel)
-		for i, n := range t.Sizes {
-			fmt.Fprintf(f, "      %s: %s # +- %s\n", bytesText(n), timeText(max(t.Times[i].Value, 1)), figures.Text("span", t.Times[i].Spread))
+	said := make(map[string]*Value)
+	for i := range values {
+		v := &values[i]
+		said[v.Name] = v
+		at, rest, _ := strings.Cut(v.Name, " ")
+		n := nodes[at].at(strings.Fields(rest)...)
+		if n.value = v.text(); n.value != "" {
+			n.comment = v.comment()
 		}
+	}
+	for name, n := range nodes {
+		if v := said[name+" both"]; v != nil {
+			if one := said[name+" bandwidth"]; v.Time*2 <= one.Time {
+				n.at("both").value = "" // no limit of its own
+			}
+			n.at("bandwidth").value = cmp.Or(n.at("bandwidth").value, "140 TB/s")
+		}
+	}
+	for i := range s.groups {
+		writeTables(nodes[s.groups[i].Name], tables[s.groups[i].Name])
+	}
+	var out strings.Builder
+	root.write(&out, "")
+	return out.String()
+}
+
+// writeTables writes what is known of a group's kernels.
+func writeTables(d *node, tables []table) {
+	list := d.at("kernels")
+	list.comment = "by work-items and the bytes of the largest buffer"
+	of := make(map[string]*node)
+	for _, t := range tables {
+		if of[t.Kernel] == nil {
+			of[t.Kernel] = list.add().say("name", "%s", t.Kernel)
+		}
+		by := of[t.Kernel].at("tables", fmt.Sprint(cmp.Or(t.Items, 1<<32)))
+		for _, all := range tables { // of fewer elements than that there are no more work-items
+			if t.Items > 0 && all.Kernel == t.Kernel && all.Items == 0 {
+				all.write(by, 4*t.Items)
+			}
+		}
+		t.write(by, math.MaxUint64)
 	}
 }
 
-// carriers writes who carries commands of a group's devices, and what that costs.
-func (f *file) carriers(g *group) {
-	f.WriteString("  classes:\n")
-	f.mapping("    launch", g.Name+" classes launch", "enqueue", "submit")
-	if f.comments {
-		f.WriteString("    # fill: assumed to be as launch\n")
-	}
-	f.mapping("    fill", g.Name+" classes launch", "enqueue", "submit")
-	f.mapping("    inside", g.Name+" classes inside", "enqueue")
-	f.mapping("    up", g.Name+" classes up", "by "+f.st.host, "enqueue")
-	f.mapping("    down", g.Name+" classes down", "by "+f.st.host, "enqueue")
-	f.mapping("    peer", g.Name+" classes peer", "by "+f.st.peer, "enqueue", "hold")
-	f.mapping("    ring", g.Name+" classes ring", "by "+f.st.ring, "enqueue", "hold")
-	f.WriteString("  handover:\n    queue: {}\n")
-	for _, from := range carriers {
-		for _, to := range carriers {
-			name := from + "-" + to
-			f.mapping("    "+name, g.Name+" handover "+name, "delay")
+// write writes a table, up to a size.
+func (t *table) write(n *node, most uint64) {
+	for i, size := range t.Sizes {
+		if size <= most {
+			n.say(bytesText(size), "%s", timeText(max(t.Times[i].Value, 1)))
+			n.at(bytesText(size)).comment = "+- " + figures.Text("span", t.Times[i].Spread)
 		}
 	}
-}
-
-var carriers = []string{library, "dispatcher", "pilot"}
-
-// mapping writes a key whose value is a mapping of figures, if there are any; of "by X" that is X.
-func (f *file) mapping(key, name string, keys ...string) {
-	var said, notes []string
-	for _, k := range keys {
-		if by, ok := strings.CutPrefix(k, "by "); ok {
-			said = append(said, "by: "+by)
-			continue
-		}
-		v := f.values[name+" "+k]
-		if v == nil {
-			continue
-		}
-		if t := v.text(); t != "" {
-			said = append(said, k+": "+t)
-		}
-		notes = append(notes, k+" "+cmp.Or(strings.TrimPrefix(f.comment(v), " # "), "fitted"))
-	}
-	if len(notes) == 0 {
-		return
-	}
-	comment := ""
-	if f.comments {
-		comment = " # " + strings.Join(notes, "; ")
-	}
-	fmt.Fprintf(f, "%s: {%s}%s\n", key, strings.Join(said, ", "), comment)
 }
 
 // bytesText is exact where it has to be.
@@ -311,28 +318,3 @@ func bytesText(n uint64) string {
 }
 
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
-
-func (f *file) link(a, b, name string) {
-	at := func(key string) *Value { return f.values[name+" "+key] }
-	var notes, keys []string
-	for _, key := range []string{"latency", "bandwidth", "both"} {
-		v := at(key)
-		t := v.text()
-		if key == "bandwidth" {
-			t = cmp.Or(t, "140 TB/s")
-		}
-		if key == "both" && v.Time*2 <= at("bandwidth").Time {
-			t = "" // no limit of its own
-		}
-		if t != "" {
-			keys = append(keys, key+": "+t)
-		}
-		if f.comments {
-			notes = append(notes, key+f.comment(v)[2:])
-		}
-	}
-	fmt.Fprintf(f, "- {between: [%s, %s], %s}\n", a, b, strings.Join(keys, ", "))
-	for _, n := range notes {
-		fmt.Fprintf(f, "  # %s\n", n)
-	}
-}

@@ -9,7 +9,7 @@ import (
 // program has the kernels that shapes need beside those of lib/kernels:
 //
 //	spin(out, n)  n steps of arithmetic by one work-item, none of which can begin before the one before
-//	touch(x)      adds 1 to the first word of x
+//	touch(x, y, a, n)  adds a to the first word of x; it has as many arguments as a kernel often has
 func program() *devices.Program {
 	words := func(name string) devices.ArgInfo {
 		return devices.ArgInfo{Name: name, Kind: devices.ArgBuffer, Access: mem.ReadWrite, Type: "uint"}
@@ -21,7 +21,7 @@ func program() *devices.Program {
   for (ulong i = 0; i < n; i++) x = x * 1664525u + 1013904223u + (x >> 16);
   out[0] = x;
 }
-__kernel void touch(__global uint *x) { if (get_global_id(0) == 0) x[0] += 1; }
+__kernel void touch(__global uint *x, __global const uint *y, uint a, ulong n) { if (get_global_id(0) < n) x[0] += a; }
 `,
 		Go: []devices.GoKernel{{
 			Name: "spin",
@@ -36,10 +36,10 @@ __kernel void touch(__global uint *x) { if (get_global_id(0) == 0) x[0] += 1; }
 			},
 		}, {
 			Name: "touch",
-			Args: []devices.ArgInfo{words("x")},
+			Args: []devices.ArgInfo{words("x"), {Name: "y", Kind: devices.ArgBuffer, Access: mem.Read, Type: "uint"}, {Name: "a", Kind: devices.ArgValue, Size: 4, Type: "uint"}, {Name: "n", Kind: devices.ArgValue, Size: 8, Type: "ulong"}},
 			Func: func(g *work.Group) {
 				x := work.Global[uint32](g, 0)
-				x.Store(0, x.Load(0)+1)
+				x.Store(0, x.Load(0)+work.Value[uint32](g, 2))
 			},
 		}},
 	}

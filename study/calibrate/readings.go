@@ -129,9 +129,9 @@ func Measure(ctx context.Context, o Options) (_ *Readings, err error) {
 	m.until = time.Now().Add(o.Time / 4)
 	for i := range tables {
 		t := &tables[i]
-		m.say(t.Kernel + " on " + t.group)
+		m.say(t.name())
 		if err := m.table(t, len(tables)-i); err != nil {
-			m.miss(t.Kernel+" on "+t.group, err)
+			m.miss(t.name(), err)
 		}
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"godwit/internal/figures"
 	"godwit/lib/kernels"
@@ -19,6 +20,16 @@ type kernelTable struct {
 	dev   int
 	all   []uint64
 }
+
+func (t *kernelTable) name() string {
+	if t.Items == 0 {
+		return t.Kernel + " on " + t.group
+	}
+	return fmt.Sprintf("%s on %s, %d work-items", t.Kernel, t.group, t.Items)
+}
+
+// narrow is how few work-items kernels of one dimension are measured with, too, that take any number.
+var narrow = []uint64{2 << 10, 16 << 10, 128 << 10}
 
 // measuredKernels are those of single precision that programs use most; each has the arguments of a launch over
 // buffers of so many bytes, and how many work-items that has.
@@ -69,6 +80,13 @@ func (s *site) kernels(quick bool) (out []kernelTable) {
 			if quick {
 				t.all = t.all[:3]
 			}
+			for _, n := range narrow {
+				if few := t; k.dims == 1 {
+					few.Items = n
+					few.all = slices.DeleteFunc(slices.Clone(t.all), func(size uint64) bool { return size/4 <= n }) // it is as with many
+					out = append(out, few)
+				}
+			}
 			out = append(out, t)
 		}
 	}
@@ -109,10 +127,13 @@ func (m *measuring) table(t *kernelTable, left int) (err error) {
 			break
 		}
 		global := []uint64{size / 4}
+		if t.Items > 0 {
+			global[0] = t.Items
+		}
 		if dims == 2 {
 			global = []uint64{side(size / 4), side(size / 4)}
 		}
-		slopes, err := b.slopes(behind(t.Kernel, 2, 6, 3, size, t.dev, func(r *run, bufs []*runtime.Buffer, _ int) {
+		slopes, err := b.slopes(commands(t.Kernel, 2, 10, 3, size, t.dev, hidden, func(r *run, bufs []*runtime.Buffer, _ int) {
 			if r.err == nil {
 				r.took(r.q(t.dev, 0).EnqueueLaunch(r.ctx, runtime.Launch{Kernel: kernel, Global: global, Args: args(bufs[0], bufs[1], bufs[2], size/4)}))
 			}

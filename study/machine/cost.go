@@ -64,11 +64,17 @@ func (m *Machine) Copy(from, to int, size uint64) virtual.Work {
 		d = &m.Devices[from-1]
 		w.Engine = d.out
 	default:
+		if m.Host.Copy > 0 {
+			w.Least = scale(size, 1e9, m.Host.Copy)
+		}
 		return flowing(w)
 	}
 	class := virtual.ClassOf(from, to)
 	if w.Setup, w.Row = cmp.Or(d.Classes.list()[class].Setup, d.Copy), d.Row; from == 0 || to == 0 {
-		w.Pageable = m.Host.Pageable
+		w.Pageable, w.Programs = m.Host.Pageable, lookup(m.Host.PageableUp, size)
+		if class == virtual.Down {
+			w.Programs = lookup(m.Host.PageableDown, size)
+		}
 	}
 	if slices.Contains(d.ByKernels, classNames[class]) {
 		w.Engine = d.kernels
@@ -244,10 +250,12 @@ func (k *kernel) took(items, size uint64) uint64 {
 }
 
 // lookup is the time for so many bytes: between two lines of a table in proportion,
-// below the first the first's, beyond the last in proportion to it.
+// below the first the first's, beyond the last in proportion to it. Without lines it is 0.
 func lookup(t []tablePoint, size uint64) uint64 {
 	i := sort.Search(len(t), func(i int) bool { return t[i].Bytes >= size })
 	switch {
+	case len(t) == 0:
+		return 0
 	case i == 0:
 		return t[0].Time
 	case i == len(t):

@@ -111,7 +111,11 @@ func (l *loader) machine(body ast.Node) {
 		About  ast.Node       `yaml:"about"` // in which braces are braces
 		Params func(ast.Node) `yaml:"params"`
 		Let    func(ast.Node) `yaml:"let"`
-		Host   Host           `yaml:"host"`
+		Host   struct {
+			Host
+			Up   ast.Node `yaml:"pageable_up"`
+			Down ast.Node `yaml:"pageable_down"`
+		} `yaml:"host"`
 		group
 		rings
 		Bytes bool `yaml:"bytes"`
@@ -121,7 +125,13 @@ func (l *loader) machine(body ast.Node) {
 		return
 	}
 	l.checkSet(m)
-	l.out.Name, l.out.About, l.out.Host, l.out.Rings, l.out.Stamps = f.Name, "", f.Host, f.rings, !f.Bytes
+	l.out.Name, l.out.About, l.out.Host, l.out.Rings, l.out.Stamps = f.Name, "", f.Host.Host, f.rings, !f.Bytes
+	if f.Host.Up != nil {
+		l.out.Host.PageableUp = l.table(f.Host.Up, "host: pageable_up")
+	}
+	if f.Host.Down != nil {
+		l.out.Host.PageableDown = l.table(f.Host.Down, "host: pageable_down")
+	}
 	if f.About != nil {
 		l.out.About = strings.TrimSpace(yaml.Word(l, f.About, "machine: about"))
 	}

@@ -66,10 +66,14 @@ type Host struct {
 	Other     uint64 `json:"other_ns" yaml:"other" unit:"time"`                       // for each other call
 	Call      uint64 `json:"host_call_ns" yaml:"call" unit:"time"`                    // for each host call and callback
 
+	Copy     uint64  `json:"copy_bytes_per_s,omitempty" yaml:"copy" unit:"bandwidth"` // of one copy inside its memory; 0 is Bandwidth's half
 	Threads  threads `json:"threads,omitzero" yaml:"threads"`
 	Wake     uint64  `json:"wake_ns,omitempty" yaml:"wake" unit:"time"` // from an end until who waits for it goes on; 0 is Poll
 	First    first   `json:"first,omitzero" yaml:"first"`
 	Pageable uint64  `json:"pageable_bytes_per_s,omitempty" yaml:"pageable" unit:"bandwidth"` // of a copy from or to memory of the program's own; 0 is without limit
+	// Of copies up from memory of the program's own and down to it, by size, in place of what others cost.
+	PageableUp   []tablePoint `json:"pageable_up,omitempty"`
+	PageableDown []tablePoint `json:"pageable_down,omitempty"`
 }
 
 // first is what the first use of a block costs who gets it.

@@ -42,8 +42,8 @@ of run, sweep and compare.
 
 What is measured are some tens of small shapes: launches, waits, copies, transfers by size,
 alone and both ways at once, kernels by size. What a shape tells by itself is read off; the
-other figures are fitted, so that all shapes take as long on the machine as here. A shape in
-five is left out of the fit: how far the machine is off there is the early warning. The file
+other figures are fitted, so that all shapes take as long on the machine as here. Some kinds
+are left out of the fit: how far the machine is off there is the early warning. The file
 says how each figure is known, and how far it spread. It takes at most 90 s, and is worth
 something on a computer that does nothing else.
 
@@ -163,6 +163,9 @@ func runCalibrate(cmd *cobra.Command, f *calibrateFlags) (err error) {
 	}
 	o.Progress = func(what string, done, of int) { // off a terminal, too: it says where it hangs
 		_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "godwit: %3.0f s, %d of %d: %s\n", time.Since(start).Seconds(), done+1, of, what)
+	}
+	if f.from != "" {
+		o.Time = 10 * time.Minute // nothing else waits
 	}
 	readings, err := f.measure(ctx, o)
 	if err != nil {
