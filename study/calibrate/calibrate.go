@@ -107,6 +107,7 @@ func (c *calibration) model(ctx context.Context) error {
 	least, st, best := math.Inf(1), (*structure)(nil), (*fitting)(nil)
 	for i, x := range some {
 		f := c.begin(x, fit)
+		f.rounds = fewRounds
 		f.over = spent(float64(i+1) / float64(len(some)+1))
 		s, err := f.search(ctx)
 		if err != nil {

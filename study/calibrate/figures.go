@@ -75,12 +75,12 @@ func (s *site) values(st *structure) (out []Value) {
 		}
 	}
 	add("host", "copy", "enqueue", "poll", "other", "call", "wake", "first each", "first bandwidth")
-	for _, size := range pageableSizes {
-		add("host", pageableAt("up", size), pageableAt("down", size))
-	}
 	for i := range s.groups {
 		g := s.groups[i].Name
 		add(g, "bandwidth", "launch", "rows")
+		for _, size := range pageableSizes {
+			add(g, pageableAt("up", size), pageableAt("down", size))
+		}
 		add(g+" classes", "launch enqueue", "fill enqueue", "fill setup", "inside enqueue", "inside setup", "up enqueue", "up setup", "down enqueue", "down setup")
 		carried(g, st.host)
 		add("host-"+g, "latency", "bandwidth", "both")
@@ -267,6 +267,14 @@ func (s *site) write(name, about string, head []string, st *structure, values []
 				n.at("both").value = "" // no limit of its own
 			}
 			n.at("bandwidth").value = cmp.Or(n.at("bandwidth").value, "140 TB/s")
+		}
+	}
+	for i := range s.pairs { // what was measured into one group counts for the other, too
+		if p := &s.pairs[i]; p.A != p.B {
+			class, _ := st.copied(p)
+			from, to := nodes[s.groups[p.B].Name], nodes[s.groups[p.A].Name]
+			to.at("classes", class).below = from.at("classes", class).below
+			to.at("handover").below = from.at("handover").below
 		}
 	}
 	for i := range s.groups {

@@ -22,6 +22,7 @@ type problem struct {
 	sigma    []float64 // relative uncertainty of measured
 	// predict says what is modelled where of is true, and has what it likes elsewhere; nil is everywhere.
 	predict func(ctx context.Context, values []float64, of []bool) ([]float64, error)
+	rounds  int
 	over    func() bool // what has been found so far is to do; nil is never
 }
 
@@ -33,11 +34,13 @@ type solution struct {
 }
 
 const (
-	rounds    = 40
+	fewRounds, manyRounds = 8, 30
+
 	shortest  = 1.   // nanoseconds: a figure of less is none
 	untold    = 1.   // standard error of a logarithm from which on a figure is not told from others
 	widest    = 0.5  // step of differences at first, of logarithms: wide, since of what goes on at once the longest counts
 	narrowest = 0.02 // step in the end
+	exact     = 1e-4 // cost of a time that fits
 )
 
 // residual is that of v, and what it weighs.
@@ -60,6 +63,7 @@ func (p *problem) cost(predicted []float64) (sum float64) {
 // solve finds values, and leaves out what no time tells from others: it is 0 then, and the others are found again.
 // Nothing is left out if the rest then fits worse; its error says what it is worth.
 func (p *problem) solve(ctx context.Context) (solution, error) {
+	p.rounds = manyRounds
 	all, err := p.search(ctx)
 	if err != nil {
 		return all, err
@@ -89,7 +93,7 @@ func (p *problem) search(ctx context.Context) (s solution, err error) {
 	width, damping := widest, 1.
 	var j *mat.Dense
 	var touched [][]bool // by value: times that it makes a difference to
-	for round := range rounds {
+	for round := range p.rounds {
 		if round > 0 && p.over != nil && p.over() {
 			break
 		}
@@ -113,10 +117,14 @@ func (p *problem) search(ctx context.Context) (s solution, err error) {
 			}
 			damping *= 4
 		}
-		if s.cost > before*(1-1e-3) {
+		if s.cost < exact*float64(len(now)) {
+			break
+		}
+		if s.cost > before*(1-0.01) {
 			if width <= narrowest {
 				break
 			}
+			width /= 2 // what is near shows by less
 			damping = min(damping, 1)
 		}
 		width = max(width*0.6, narrowest)

@@ -361,8 +361,8 @@ func (s *site) sized(g int, quick bool) (out []*shape) {
 	up, down := []int{hostDevice}, []int{d}
 	for _, size := range pageableSizes {
 		out = append(out,
-			pageable("write to "+name+", "+figures.Size(size), size, d, true).tells("host "+pageableAt("up", size)),
-			pageable("read from "+name+", "+figures.Size(size), size, d, false).tells("host "+pageableAt("down", size)))
+			pageable("write to "+name+", "+figures.Size(size), size, d, true).tells(name+" "+pageableAt("up", size)),
+			pageable("read from "+name+", "+figures.Size(size), size, d, false).tells(name+" "+pageableAt("down", size)))
 	}
 	for _, size := range sizes(quick, s.most(g)) {
 		text := ", " + figures.Size(size)

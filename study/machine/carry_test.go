@@ -123,10 +123,10 @@ func TestWhatAFileSaysOfTheHost(t *testing.T) {
 			b := x.on(0, size)
 			return x.takes(func() { x.ok(x.qs[0].EnqueueMigrate(bg, []*runtime.Buffer{b}, runtime.MigrateToHost)) })
 		}, 11 * us},
-		{"its copies may have a table up", "pageable_up: {1 KiB: 5 us, 100 KiB: 104 us}", "", func(x *whole) uint64 {
+		{"its copies may have a table up", "", "pageable_up: {1 KiB: 5 us, 100 KiB: 104 us}", func(x *whole) uint64 {
 			return x.takes(func() { x.ok(x.qs[0].EnqueueWrite(bg, x.buffer(51712), 0, make([]byte, 51712))) })
 		}, 54*us + 500},
-		{"and down", "pageable_down: {10 KiB: 70 us}", "", func(x *whole) uint64 {
+		{"and down", "", "pageable_down: {10 KiB: 70 us}", func(x *whole) uint64 {
 			b := x.on(0, size)
 			return x.takes(func() { x.ok(x.qs[0].EnqueueRead(bg, b, 0, make([]byte, size))) })
 		}, 70 * us},

@@ -71,9 +71,9 @@ func (m *Machine) Copy(from, to int, size uint64) virtual.Work {
 	}
 	class := virtual.ClassOf(from, to)
 	if w.Setup, w.Row = cmp.Or(d.Classes.list()[class].Setup, d.Copy), d.Row; from == 0 || to == 0 {
-		w.Pageable, w.Programs = m.Host.Pageable, lookup(m.Host.PageableUp, size)
+		w.Pageable, w.Programs = m.Host.Pageable, lookup(d.PageableUp, size)
 		if class == virtual.Down {
-			w.Programs = lookup(m.Host.PageableDown, size)
+			w.Programs = lookup(d.PageableDown, size)
 		}
 	}
 	if slices.Contains(d.ByKernels, classNames[class]) {

@@ -111,11 +111,7 @@ func (l *loader) machine(body ast.Node) {
 		About  ast.Node       `yaml:"about"` // in which braces are braces
 		Params func(ast.Node) `yaml:"params"`
 		Let    func(ast.Node) `yaml:"let"`
-		Host   struct {
-			Host
-			Up   ast.Node `yaml:"pageable_up"`
-			Down ast.Node `yaml:"pageable_down"`
-		} `yaml:"host"`
+		Host   Host           `yaml:"host"`
 		group
 		rings
 		Bytes bool `yaml:"bytes"`
@@ -125,13 +121,7 @@ func (l *loader) machine(body ast.Node) {
 		return
 	}
 	l.checkSet(m)
-	l.out.Name, l.out.About, l.out.Host, l.out.Rings, l.out.Stamps = f.Name, "", f.Host.Host, f.rings, !f.Bytes
-	if f.Host.Up != nil {
-		l.out.Host.PageableUp = l.table(f.Host.Up, "host: pageable_up")
-	}
-	if f.Host.Down != nil {
-		l.out.Host.PageableDown = l.table(f.Host.Down, "host: pageable_down")
-	}
+	l.out.Name, l.out.About, l.out.Host, l.out.Rings, l.out.Stamps = f.Name, "", f.Host, f.rings, !f.Bytes
 	if f.About != nil {
 		l.out.About = strings.TrimSpace(yaml.Word(l, f.About, "machine: about"))
 	}
@@ -241,6 +231,8 @@ func (l *loader) device(n ast.Node, more int) {
 		Device
 		Copies  ast.Node   `yaml:"copies"`
 		Kernels []ast.Node `yaml:"kernels"`
+		Up      ast.Node   `yaml:"pageable_up"`
+		Down    ast.Node   `yaml:"pageable_down"`
 	}{Device: Device{Type: devices.GPU, Local: 48 << 10, ComputeUnits: 1, AtOnce: 1, In: 1, Out: 1}}
 	m := l.Decode(n, "device", &d)
 	if m == nil {
@@ -252,6 +244,12 @@ func (l *loader) device(n ast.Node, more int) {
 	}
 	for _, n := range d.Kernels {
 		l.kernel(n, m.What, &d.Device)
+	}
+	if d.Up != nil {
+		d.PageableUp = l.table(d.Up, m.What+": pageable_up")
+	}
+	if d.Down != nil {
+		d.PageableDown = l.table(d.Down, m.What+": pageable_down")
 	}
 	l.threadless(m, &d.Device)
 	l.byKernels(m, &d.Device)

@@ -71,9 +71,6 @@ type Host struct {
 	Wake     uint64  `json:"wake_ns,omitempty" yaml:"wake" unit:"time"` // from an end until who waits for it goes on; 0 is Poll
 	First    first   `json:"first,omitzero" yaml:"first"`
 	Pageable uint64  `json:"pageable_bytes_per_s,omitempty" yaml:"pageable" unit:"bandwidth"` // of a copy from or to memory of the program's own; 0 is without limit
-	// Of copies up from memory of the program's own and down to it, by size, in place of what others cost.
-	PageableUp   []tablePoint `json:"pageable_up,omitempty"`
-	PageableDown []tablePoint `json:"pageable_down,omitempty"`
 }
 
 // first is what the first use of a block costs who gets it.
@@ -103,6 +100,9 @@ type Device struct {
 	Row          uint64       `json:"row_ns,omitempty" yaml:"rows" unit:"time"` // of a copy of rows, for each beside its bytes
 	ByKernels    []string     `json:"copies_wait_for_kernels,omitempty" yaml:"copies_wait_for_kernels"`
 	Cores        uint64       `json:"cores,omitempty" yaml:"cores" from:"1" to:"1024"` // of the host, which its kernels and copies share with others'
+	// Of copies up from memory of the program's own and down to it, by size, in place of what others cost.
+	PageableUp   []tablePoint `json:"pageable_up,omitempty"`
+	PageableDown []tablePoint `json:"pageable_down,omitempty"`
 
 	kernels, in, out int32 // engines
 }
