@@ -6,6 +6,7 @@ package icd
 import "C"
 
 import (
+	"sync"
 	"sync/atomic"
 	"unsafe"
 )
@@ -20,7 +21,7 @@ import (
 // queue keeps its context alive. Who takes it to zero destroys the object.
 //
 // Life: newHandle -> (retain, release, in C) -> last release: the Go object's
-// destroy -> free: the slot rests (object.c), its handle is invalid.
+// destroy -> free: the slot rests, its handle is invalid.
 
 const (
 	slotSize = C.sizeof_gw_object
@@ -29,6 +30,56 @@ const (
 
 // slot is C's view of an object.
 type slot = C.gw_object
+
+// slots are those of the arena that were taken and given back.
+type slots struct {
+	mu         sync.Mutex
+	used       uint32 // protected by mu: ever taken
+	head, tail uint32 // protected by mu: of the free list, oldest first: index + 1
+	freed      uint32 // protected by mu: its length
+}
+
+// rest is for how many frees a slot rests before it serves again, so that a handle which a program goes on
+// using after its release is told from a live one.
+const rest = 4096
+
+// take takes a slot for an object, with one reference; nil where there is no room. Its kind is not set
+// yet, so that no handle is valid before there is the Go object.
+func (s *slots) take() (o *slot) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch all := uint32(len(arena)); {
+	case s.freed > rest || s.freed > 0 && s.used == all:
+		o = &arena[s.head-1]
+		s.head = uint32(o.next)
+		s.freed--
+	case s.used < all:
+		o = &arena[s.used]
+		s.used++
+	default:
+		return nil
+	}
+	o.dispatch, o.next = &C.gw_dispatch, 0
+	atomic.StoreInt32((*int32)(&o.refs), 1)
+	return o
+}
+
+// free gives a slot back, whose handle is invalid from then on.
+func (s *slots) free(o *slot) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	atomic.StoreUint32((*uint32)(&o.kind), C.GW_NONE)
+	i := uint32(index(uintptr(unsafe.Pointer(o)))) + 1
+	if s.freed++; s.freed == 1 {
+		s.head = i
+	} else {
+		arena[s.tail-1].next = C.uint32_t(i)
+	}
+	s.tail = i
+}
+
+// taken are the arena's.
+var taken slots
 
 // arena is all slots; set once, before the first handle is given out.
 var arena []slot
@@ -71,7 +122,7 @@ type table[T any] struct {
 // anybody can look it up. info is what C answers by itself. Where there is no room
 // v is destroyed.
 func (t *table[T]) add(v *T, self *uintptr, info ...uint64) (uintptr, int32) {
-	o := C.gw_take()
+	o := taken.take()
 	if o == nil {
 		any(v).(destroyer).destroy()
 		return 0, C.CL_OUT_OF_HOST_MEMORY
@@ -154,7 +205,7 @@ func release(h uintptr) bool {
 		return false
 	}
 	d.destroy()
-	C.gw_free(o)
+	taken.free(o)
 	return true
 }
 

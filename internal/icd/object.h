@@ -27,7 +27,7 @@ typedef struct gw_object {
 	const cl_icd_dispatch *dispatch; // first, for the loader
 	uint32_t kind;                   // atomic
 	int32_t refs;                    // atomic; the program's and other objects'
-	uint32_t next;                   // of the free list: index + 1; under the arena's lock
+	uint32_t next;                   // of the free list: index + 1; Go's
 	uint32_t pad;
 	uint64_t info[5]; // what C answers by itself, by kind; immutable once kind is set
 } gw_object;
@@ -38,11 +38,6 @@ GW_HIDDEN extern char *gw_arena;
 
 // gw_arena_open takes the address space; 0 where there is none.
 GW_HIDDEN int gw_arena_open(void);
-// gw_take takes a slot for an object, with one reference; NULL where there is no
-// room. Its kind is not set yet, so that no handle is valid before Go has its object.
-GW_HIDDEN gw_object *gw_take(void);
-// gw_free gives a slot back, whose handle is invalid from then on.
-GW_HIDDEN void gw_free(gw_object *o);
 
 // gw_is says whether a handle is a live object of a kind. It reads nothing but
 // the arena, whatever the handle.
