@@ -106,14 +106,14 @@ func (q *Queue) SubmitBatch(b devices.Batch, to []devices.Queue, waits []mem.Wai
 		}
 	}
 	q.inside++
-	defer q.submittedLocked()
+	defer q.leaveLocked()
 	x := h.takeBatchLocked(b, q, to, waits)
 	_, err := h.submitUnlocks(x.ends[0])
 	for i, o := range to {
 		if err == nil {
 			points[i] = x.ends[i].point
 		}
-		o.(*Queue).submittedLocked()
+		o.(*Queue).leaveLocked()
 	}
 	return err
 }

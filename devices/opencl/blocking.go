@@ -53,16 +53,10 @@ func (r *record) mayBeDeferred() bool {
 	return false
 }
 
-// carryOut does the command of p where it is deferred to its waiter: one who may block within
+// carryOutUnlocks does a command that is deferred to its waiter: one who may block within
 // OpenCL does it by himself. For one who may not, it goes on as any command does, unless it can be copied
 // here at once.
-func (h *host) carryOut(q *Queue, p mem.Point, block bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	r := q.flight.get(p.Seq)
-	if r == nil || !r.deferred {
-		return
-	}
+func (h *host) carryOutUnlocks(r *record, block bool) {
 	r.deferred = false
 	here := r.memory != 0
 	if here && block {
@@ -83,9 +77,11 @@ func (h *host) carryOut(q *Queue, p mem.Point, block bool) {
 
 // carryOutAll has what is deferred go on without its waiters, in its order. The queue takes no more.
 func (q *Queue) carryOutAll() {
-	last := q.line.Last()
+	h, last := q.dev.host, q.line.Last()
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	for p := q.line.Oldest(); !p.IsZero() && p.Seq <= last.Seq; p.Seq++ {
-		q.dev.host.carryOut(q, p, false)
+		h.awaitUnlocks(q, p, false)
 	}
 }
 
@@ -94,13 +90,11 @@ func (q *Queue) carryOutAll() {
 func (h *host) waitForUnlocks(r *record) {
 	for i := range r.waits {
 		w := r.waits[i].Point
-		x := r.queueOf(w)
-		if x == nil || w.Reached() {
-			continue
+		if x := r.queueOf(w); x != nil && !w.Reached() {
+			if y := x.flight.get(w.Seq); y != nil {
+				h.waitNativeUnlocks(y)
+			}
 		}
-		h.mu.Unlock()
-		h.waitNative(x, w)
-		h.mu.Lock()
 	}
 }
 

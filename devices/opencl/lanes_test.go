@@ -93,7 +93,9 @@ func TestEachTransitionOfARecord(t *testing.T) {
 	p = read(true, mem.Wait{Point: native0.Point}) // left to its Wait, by which OpenCL gets it
 	r = of(p)
 	in(r, elsewhere)
-	h.carryOut(q, p, false)
+	h.mu.Lock()
+	h.awaitUnlocks(q, p, false)
+	h.mu.Unlock()
 	path(r, elsewhere, held, native)
 	native0.end(t, 0)
 	end(p, r)

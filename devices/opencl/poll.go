@@ -23,6 +23,11 @@ const notAsked = -1
 func (h *host) poll(q *Queue, p mem.Point, patience time.Duration) (again bool, st ocl.Status) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	return h.pollUnlocks(q, p, patience)
+}
+
+// pollUnlocks is poll with host.mu held.
+func (h *host) pollUnlocks(q *Queue, p mem.Point, patience time.Duration) (again bool, st ocl.Status) {
 	r := q.flight.get(p.Seq)
 	if r == nil || r.state != native && r.state != held || r.completed {
 		return false, notAsked
@@ -55,12 +60,10 @@ func (h *host) pollBlockersUnlocks(r *record, patience time.Duration) (again boo
 			continue
 		}
 		if y := x.flight.get(w.Seq); y != nil && y.state == native {
-			h.mu.Unlock()
-			more, _ := h.poll(x, w, patience)
+			more, _ := h.pollUnlocks(x, w, patience)
 			if again = again || more; more {
 				patience = 0
 			}
-			h.mu.Lock()
 		}
 	}
 	goesOn := open == 0 && r.batch == nil // somebody has seen the last end
@@ -104,16 +107,12 @@ func (h *host) endedWellUnlocks(r *record) {
 // says so.
 func (h *host) lookBeforeUnlocks(r *record, more func() bool) {
 	if q := r.line(); q != nil && q.span.before(r.point.Seq) {
-		h.mu.Unlock()
-		h.pollBefore(q, r.point.Seq)
-		h.mu.Lock()
+		h.pollBeforeUnlocks(q, r.point.Seq)
 	}
 	for i := 0; i < len(r.waits) && more(); i++ {
 		w := r.waits[i].Point
 		if x := r.queueOf(w); !w.Reached() && x != nil {
-			h.mu.Unlock()
-			h.poll(x, w, 0)
-			h.mu.Lock()
+			h.pollUnlocks(x, w, 0)
 		}
 	}
 }
@@ -121,13 +120,10 @@ func (h *host) lookBeforeUnlocks(r *record, more func() bool) {
 // mostInUse is how many records may be in use before who waits looks for some to be freed.
 const mostInUse = 2 * moreRecords
 
-// waitNative blocks the thread in OpenCL until p's command has ended, where OpenCL
+// waitNativeUnlocks blocks the thread in OpenCL until r has ended, where OpenCL
 // has it. What follows from the end is still to be done: see poll.
-func (h *host) waitNative(q *Queue, p mem.Point) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	r := q.flight.get(p.Seq)
-	if r == nil || r.state != native || r.completed || r.hops {
+func (h *host) waitNativeUnlocks(r *record) {
+	if r.state != native || r.completed || r.hops {
 		return
 	}
 	r.users++ // keeps the event
@@ -136,7 +132,7 @@ func (h *host) waitNative(q *Queue, p mem.Point) {
 		h.drainSinkUnlocks()
 	}
 	if r.batch == nil {
-		q.dirty.Store(false) // the wait flushes the queue of its event
+		r.q.dirty.Store(false) // the wait flushes the queue of its event
 	}
 	h.mu.Unlock()
 	st := e.Wait()
@@ -144,7 +140,7 @@ func (h *host) waitNative(q *Queue, p mem.Point) {
 	if st == ocl.Complete {
 		h.endedWellUnlocks(r)
 	}
-	if !p.Reached() { // it failed, or what ended before it is not known yet
+	if !r.point.Reached() { // it failed, or what ended before it is not known yet
 		h.drainSinkUnlocks()
 		if st == ocl.Complete {
 			h.endedWellUnlocks(r)

@@ -32,7 +32,7 @@ type Queue struct {
 	tail    mem.Point   // protected by host.mu: accepted last, where in order
 	pending int         // protected by host.mu: accepted, and nobody has been notified of its end
 	feeds   int         // protected by host.mu: batches out of it, accepted and not ended
-	inside  int         // protected by host.mu: calls of Submit that Close waits for
+	inside  int         // protected by host.mu: calls that Close waits for: of Submit, and of clFinish
 	closing bool        // protected by host.mu
 	shut    atomic.Bool // closing, for who does not hold host.mu
 	abort   error       // protected by host.mu: why nothing is given to OpenCL any more; nil until Abort
@@ -92,7 +92,7 @@ func (q *Queue) Submit(cmd *devices.Command, waits []mem.Wait) (mem.Point, error
 
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	defer q.submittedLocked()
+	defer q.leaveLocked()
 	if err != nil {
 		h.refuseLocked(r)
 		return mem.Point{}, err
@@ -114,8 +114,8 @@ func (q *Queue) takesLocked() error {
 	return q.dev.usable()
 }
 
-// submittedLocked ends a Submit.
-func (q *Queue) submittedLocked() {
+// leaveLocked ends a call that Close waits for.
+func (q *Queue) leaveLocked() {
 	if q.inside--; q.closing {
 		q.dev.host.ended.Broadcast()
 	}
@@ -156,12 +156,11 @@ func (q *Queue) Wait(ctx context.Context, p mem.Point, mode devices.WaitMode) er
 	if p.Line != q.line {
 		return fmt.Errorf("queue %s: point %v is not of this queue: %w", q.line.Name(), p, mem.ErrInvalidEvent)
 	}
-	block, h := mode == devices.BlockThread, q.dev.host
+	h := q.dev.host
 	if !p.Reached() {
-		h.carryOut(q, p, block)
-	}
-	if block && !p.Reached() && !q.finishSpan(p) { // which flushes
-		h.waitNative(q, p)
+		h.mu.Lock()
+		h.awaitUnlocks(q, p, mode == devices.BlockThread)
+		h.mu.Unlock()
 	}
 	q.flushOnce()
 	if p.Reached() { // some hosts take a microsecond to read a clock
@@ -177,6 +176,22 @@ func (q *Queue) Wait(ctx context.Context, p mem.Point, mode devices.WaitMode) er
 		return p.Err()
 	}
 	return p.Wait(ctx)
+}
+
+// awaitUnlocks has the caller's thread do what it can for the end of p, where it may block within OpenCL.
+func (h *host) awaitUnlocks(q *Queue, p mem.Point, block bool) {
+	r := q.flight.get(p.Seq)
+	if r != nil && r.deferred {
+		h.carryOutUnlocks(r, block)
+		r = q.flight.get(p.Seq)
+	}
+	switch {
+	case !block || p.Reached():
+	case r != nil:
+		h.waitNativeUnlocks(r)
+	case q.span.has(p.Seq) && !q.closing: // Close ends it itself
+		h.finishSpanUnlocks(q)
+	}
 }
 
 // pollFor is how long a Wait asks OpenCL again and again before it sleeps until

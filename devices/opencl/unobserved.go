@@ -186,41 +186,30 @@ func (h *host) endSpanBeforeUnlocks(r *record) {
 	h.retireSpanUnlocks(r.q, r.point.Seq-1, st)
 }
 
-// finishSpan waits in OpenCL for the unobserved point p, and reports whether it was one.
-func (q *Queue) finishSpan(p mem.Point) bool {
-	h := q.dev.host
-	h.mu.Lock()
-	if !q.span.has(p.Seq) {
-		h.mu.Unlock()
-		return false
-	}
+// finishSpanUnlocks waits in OpenCL for q's unobserved points.
+func (h *host) finishSpanUnlocks(q *Queue) {
 	to := q.span.to
+	q.inside++ // keeps the cl queue
 	h.mu.Unlock()
-	q.use.RLock()
-	if q.gone {
-		q.use.RUnlock()
-		return false
+	if q.dirty.Load() {
+		q.dirty.Store(false) // clFinish flushes
 	}
-	q.dirty.Store(false) // clFinish flushes
 	st := q.cl.Finish()
-	q.use.RUnlock()
-	h.pollBefore(q, to)
 	h.mu.Lock()
+	h.pollBeforeUnlocks(q, to)
 	h.retireSpanUnlocks(q, to, st)
-	h.mu.Unlock()
-	return true
+	q.leaveLocked()
 }
 
-// pollBefore ends the records before the point seq of q, all of which have ended in
+// pollBeforeUnlocks ends the records before the point seq of q, all of which have ended in
 // OpenCL.
-func (h *host) pollBefore(q *Queue, seq uint64) {
+func (h *host) pollBeforeUnlocks(q *Queue, seq uint64) {
 	for p := q.line.Oldest(); !p.IsZero() && p.Seq < seq; p.Seq++ {
-		h.mu.Lock()
 		if q.span.has(p.Seq) {
 			p.Seq = q.span.to
+		} else {
+			h.pollUnlocks(q, p, 0)
 		}
-		h.mu.Unlock()
-		h.poll(q, p, 0)
 	}
 }
 

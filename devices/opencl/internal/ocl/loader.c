@@ -217,24 +217,13 @@ static int crowds; // atomic: contexts that need calls apart
 
 void gw_apart(int more) { __atomic_add_fetch(&crowds, more, __ATOMIC_SEQ_CST); }
 
-static int freely(void);
-int gw_is_apart(void) { if (freely()) return 0; return __atomic_load_n(&crowds, __ATOMIC_RELAXED) != 0; }
+int gw_is_apart(void) { return __atomic_load_n(&crowds, __ATOMIC_RELAXED) != 0; }
 
 // These calls take microseconds, and to be woken takes as long as several: so it is looked for first.
 #define SHAPE_LOOKS 200
 
-static int mode = -1;
-static int freely(void)
-{
-	if (mode < 0)
-		mode = getenv("GODWIT_X_FREE") ? atoi(getenv("GODWIT_X_FREE")) : 0;
-	return mode;
-}
-
 static int shaping(void)
 {
-	if (freely() >= 2)
-		return 0;
 	for (int i = 0; i < SHAPE_LOOKS; i++) {
 		if (pthread_rwlock_trywrlock(&shape) == 0)
 			return 1;
@@ -245,7 +234,7 @@ static int shaping(void)
 	return pthread_rwlock_wrlock(&shape) == 0;
 }
 
-static int enqueuing(void) { if (freely() >= 2) return 0; return gw_is_apart() ? shaping() : pthread_rwlock_rdlock(&shape) == 0; }
+static int enqueuing(void) { return gw_is_apart() ? shaping() : pthread_rwlock_rdlock(&shape) == 0; }
 static int apart(void) { return gw_is_apart() && shaping(); }
 static void shaped(const int *held)
 {
