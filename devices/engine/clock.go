@@ -35,7 +35,7 @@ type Reading struct{ Before, Device, After uint64 }
 // Clock knows where the times of a device's own clock are on the host's axis. All methods are safe for use from
 // many goroutines.
 type Clock struct {
-	read func() (Reading, bool)
+	read func() (Reading, bool) // protected by mu
 
 	mu    sync.Mutex
 	pairs []pair // protected by mu: ascending on both axes
@@ -68,6 +68,13 @@ func (c *Clock) Now() (device, host uint64, ok bool) {
 	defer c.mu.Unlock()
 	ok = c.lookLocked()
 	return c.tried.at[onDevice], c.tried.at[onHost], ok
+}
+
+// Close has the clock read no more, when it returns: times are told by what is known of it.
+func (c *Clock) Close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.read = func() (Reading, bool) { return Reading{}, false }
 }
 
 // lookLocked reads the clock, and keeps the pair if it says more than the last one does by now.

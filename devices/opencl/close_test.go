@@ -41,6 +41,24 @@ func TestAQueueMayBeClosedWhileItIsUsed(t *testing.T) {
 	})
 }
 
+// TestTimesAreAskedForAfterTheDeviceWasClosed: of a host call they are by the host's clock, and the device's, which
+// they are to be told by, cannot be read any more.
+func TestTimesAreAskedForAfterTheDeviceWasClosed(t *testing.T) {
+	leakless(t, func(t *testing.T) {
+		d := openSmall(t, map[string]string{"count": "1"})
+		q, err := d.NewQueue(devices.QueueOptions{Name: "q", Profiling: true})
+		require.NoError(t, err)
+		time.Sleep(30 * time.Millisecond) // since the clock was read
+		p := run(t, q.(*Queue), &devices.Command{Op: devices.OpHostCall, Call: func(context.Context) error { return nil }})
+		require.NoError(t, q.Wait(context.Background(), p, devices.Park))
+		require.NoError(t, q.Close())
+		require.NoError(t, d.Close())
+		times, ok := q.Times(p, devices.DeviceClock)
+		require.True(t, ok)
+		require.NotZero(t, times.Error)
+	})
+}
+
 // closeWhileUsed closes q, and then the device, while three goroutines use q.
 func closeWhileUsed(t *testing.T, d *Device, q *Queue, b mem.Block, after time.Duration) {
 	var users sync.WaitGroup

@@ -93,6 +93,7 @@ func (d *Device) shut() error {
 	d.host.dropRoutes(d)
 	err := errors.Join(d.memory.Close(), d.staging.close(), d.pinned.Close())
 	d.store.close()
+	d.clock.Close()        // times are asked for longer
 	_ = d.service.Finish() // only errors of a lost device, which is going anyway
 	d.service.Release()
 	return err

@@ -134,18 +134,18 @@ const (
 	ended
 )
 
-// transitions are the states that may follow each.
-var transitions = [...][]state{
-	free:      {held},
-	held:      {native, elsewhere, ended},
-	native:    {held, ended},
-	elsewhere: {held, native, ended},
-	ended:     {free},
+// transitions are the states that may follow each, as bits.
+var transitions = [...]uint8{
+	free:      1 << held,
+	held:      1<<native | 1<<elsewhere | 1<<ended,
+	native:    1<<held | 1<<ended,
+	elsewhere: 1<<held | 1<<native | 1<<ended,
+	ended:     1 << free,
 }
 
 // to changes r's state. mu is held.
 func (r *record) to(s state) {
-	if !slices.Contains(transitions[r.state], s) {
+	if transitions[r.state]>>s&1 == 0 {
 		panic(fmt.Sprintf("opencl: %v from state %d to %d", r.op, r.state, s))
 	}
 	r.state = s
