@@ -35,11 +35,10 @@ type Reading struct{ Before, Device, After uint64 }
 // Clock knows where the times of a device's own clock are on the host's axis. All methods are safe for use from
 // many goroutines.
 type Clock struct {
-	read func() (Reading, bool) // protected by mu
-
 	mu    sync.Mutex
-	pairs []pair // protected by mu: ascending on both axes
-	tried pair   // protected by mu: the last reading, also where it was no better than what was known
+	read  func() (Reading, bool) // protected by mu
+	pairs []pair                 // protected by mu: ascending on both axes
+	tried pair                   // protected by mu: the last reading, also where it was no better than what was known
 }
 
 // pair is one moment on both axes, which err nanoseconds may lie between.
