@@ -219,7 +219,7 @@ type table struct {
 // write makes the file.
 func (s *site) write(name, about string, head []string, st *structure, values []Value, tables map[string][]table) string {
 	var root node
-	root.say("name", "%s", name)
+	root.say("name", "%q", name)
 	if about != "" {
 		root.say("about", "%q", about)
 	}
