@@ -25,7 +25,7 @@ import (
 // length and the depth of its text are internal/yaml's.
 const (
 	MaxDevices  = 16_384
-	maxSwitches = 4096
+	maxSwitches = 65_536
 	maxLinks    = 200_000 // that groups of devices make of it
 	maxKernels  = 1000    // of a device
 	maxPoints   = 1000    // of a table
@@ -114,14 +114,15 @@ func (l *loader) machine(body ast.Node) {
 		Host   Host           `yaml:"host"`
 		group
 		rings
-		Bytes bool `yaml:"bytes"`
+		Seed  uint64 `yaml:"seed"`
+		Bytes bool   `yaml:"bytes"`
 	}{Name: strings.TrimSuffix(filepath.Base(l.Name), filepath.Ext(l.Name)), Params: l.params, Let: l.let, Bytes: true}
 	m := l.Decode(body, "machine", &f)
 	if m == nil {
 		return
 	}
 	l.checkSet(m)
-	l.out.Name, l.out.About, l.out.Host, l.out.Rings, l.out.Stamps = f.Name, "", f.Host, f.rings, !f.Bytes
+	l.out.Name, l.out.About, l.out.Host, l.out.Rings, l.out.Seed, l.out.Stamps = f.Name, "", f.Host, f.rings, f.Seed, !f.Bytes
 	if f.About != nil {
 		l.out.About = strings.TrimSpace(yaml.Word(l, f.About, "machine: about"))
 	}
@@ -199,14 +200,22 @@ func (l *loader) name(m *yaml.Mapping, d *named, most, open int) (names []string
 			names = append(names, name+strconv.FormatUint(i, 10))
 		}
 	}
+	if !l.enter(m, at, name, names) {
+		return nil
+	}
+	return names
+}
+
+// enter enters what has a name and the names of its members, if none is taken.
+func (l *loader) enter(m *yaml.Mapping, at ast.Node, name string, names []string) bool {
 	if _, dup := l.groups[name]; dup {
 		l.wrong(at, "%s: the name is taken", m.What)
-		return nil
+		return false
 	}
 	for _, one := range names {
 		if what, dup := l.names[one]; dup {
 			l.wrong(at, "%s: the name %s is taken by %s", m.What, one, what)
-			return nil
+			return false
 		}
 		l.names[one] = m.What
 	}
@@ -216,12 +225,12 @@ func (l *loader) name(m *yaml.Mapping, d *named, most, open int) (names []string
 			l.ofGroup[one] = true
 			if _, dup := l.groups[one]; dup {
 				l.wrong(at, "%s: the name %s is taken", m.What, one)
-				return nil
+				return false
 			}
 			l.groups[one] = []string{one}
 		}
 	}
-	return names
+	return true
 }
 
 // device reads a device, or a group of them; more declarations follow.

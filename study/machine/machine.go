@@ -10,8 +10,7 @@
 // Memory 0 is the host's, memory i device i-1's. A path from memory to memory leads
 // over links and switches, never through a third memory: what has to is a ring
 // through the host's, and two paths. Of several paths the one with the least latency
-// is taken, of these the shortest, of these the one whose links come first in the
-// file.
+// is taken, of these the shortest, of these one that a hash of both ends draws.
 //
 // A Machine does not change. All methods are safe for use from many goroutines.
 package machine
@@ -40,7 +39,8 @@ type Machine struct {
 	Switches    []switchNode
 	Links       []Link
 	Rings       rings
-	Stamps      bool // devices keep no bytes, but who wrote them (virtual.Options.Stamps)
+	Seed        uint64 // draws among paths that are as good
+	Stamps      bool   // devices keep no bytes, but who wrote them (virtual.Options.Stamps)
 
 	// What build makes of the above.
 	channels []channel
@@ -50,7 +50,7 @@ type Machine struct {
 	memory   []network.Channel // by memory; -1 where its bandwidth is no limit
 	through  []network.Channel // by switch; likewise
 	edges    [][]edge          // by node: memories, then switches
-	into     [][]incoming      // by memory: the edges that lead there
+	into     [][]incoming      // by node: the edges that lead there
 	routes   pairs.Table[atomic.Pointer[route]]
 
 	treesMu sync.Mutex
@@ -182,7 +182,7 @@ type edge struct {
 	channels [2]network.Channel // the direction's, and both directions' or -1
 }
 
-// incoming is an edge that leads to a memory, and from where.
+// incoming is an edge that leads to a node, and from where.
 type incoming struct {
 	node int
 	edge *edge
@@ -245,12 +245,11 @@ func (m *Machine) build() {
 		m.edges[a] = append(m.edges[a], edge{b, l.Latency, [2]network.Channel{forth, both}})
 		m.edges[b] = append(m.edges[b], edge{a, l.Latency, [2]network.Channel{back, both}})
 	}
-	m.into = make([][]incoming, len(m.memory))
+	m.into = make([][]incoming, len(m.edges))
 	for node := range m.edges {
 		for i := range m.edges[node] {
-			if e := &m.edges[node][i]; e.to < len(m.memory) {
-				m.into[e.to] = append(m.into[e.to], incoming{node, e})
-			}
+			e := &m.edges[node][i]
+			m.into[e.to] = append(m.into[e.to], incoming{node, e})
 		}
 	}
 	m.routes = pairs.Make[atomic.Pointer[route]](len(m.memory))

@@ -136,7 +136,7 @@ links: [{between: [host, a], bandwidth: 1 GB/s}, {between: [a, a], bandwidth: 1 
 	require.Equal(t, []uint64{5000, 2000, 2000, 6000}, []uint64{m.Copy(0, 1, 1).Setup, m.Copy(1, 0, 1).Setup, m.Copy(1, 1, 1).Setup, m.Copy(1, 2, 1).Setup})
 }
 
-// Of several paths the one of least latency is taken, then the shortest, then the first.
+// Of several paths the one of least latency is taken, then the shortest, then one that is drawn.
 func TestTheBestOfSeveralPaths(t *testing.T) {
 	m := parse(t, `
 devices: [{name: a}, {name: b}]
@@ -152,7 +152,7 @@ links:
 - {from: u, to: b, latency: 1 us, bandwidth: 4 GB/s}
 `)
 	require.Equal(t, []string{"u → b", "a → u"}, names(m, m.Copy(1, 2, 1).Path))
-	require.Equal(t, []string{"s → a", "b → s"}, names(m, m.Copy(2, 1, 1).Path), "u is one way")
+	require.Contains(t, [][]string{{"s → a", "b → s"}, {"t → a", "b → t"}}, names(m, m.Copy(2, 1, 1).Path), "u is one way")
 }
 
 func TestWhatKernelsCost(t *testing.T) {
@@ -332,13 +332,13 @@ func TestDevicesAndSwitchesAreBoundedHoweverTheyAreWritten(t *testing.T) {
 		full + "- {name: x}\n- {name: y, count: any}\n":     `m.yaml:5: device "y": more than 16384 devices`,
 		full + "- {name: x, count: 18446744073709551615}\n": `m.yaml:4: device "x": more than 16384 devices`,
 
-		"devices: [{name: d0}]\n" + link + many("switches", "s", 4097):                                                `m.yaml:4100: switch "s4096": more than 4096 switches`,
-		"devices: [{name: d0}]\n" + link + many("switches", "s", 4097) + "- {name: x, count: 18446744073709551615}\n": `m.yaml:4101: switch "x": more than 4096 switches`,
+		"devices: [{name: d0}]\n" + link + "switches:\n- {name: s, count: 65536}\n- {name: x}\n":    `m.yaml:5: switch "x": more than 65536 switches`,
+		"devices: [{name: d0}]\n" + link + many("switches", "s", 3) + "- {name: x, count: 65534}\n": `m.yaml:7: switch "x": count "65534": want from 1 to 65533`,
 	} {
 		_, err := machine.Parse("m.yaml", []byte(text), machine.Options{Devices: 1 << 40})
 		require.ErrorContains(t, err, want)
 	}
-	for _, text := range []string{many("devices", "d", 1023), many("devices", "d", 1023) + "- {name: x, count: any}\n", "devices: [{name: d0, count: 1}]\n" + many("switches", "s", 4096)} {
+	for _, text := range []string{many("devices", "d", 1023), many("devices", "d", 1023) + "- {name: x, count: any}\n", "devices: [{name: d0, count: 1}]\n" + many("switches", "s", 4096) + "- {name: x, count: 61440}\n"} {
 		_, err := machine.Parse("m.yaml", []byte(text), machine.Options{})
 		require.NotContains(t, fmt.Sprint(err), "more than")
 	}

@@ -140,12 +140,13 @@ func (l *loader) checkSet(m *yaml.Mapping) {
 
 // sections are what groups have, in the order in which they are read, each of all groups: what is named stands in one
 // before.
-var sections = []string{"devices", "switches", "links"}
+var sections = []string{"devices", "switches", "topology", "links"}
 
 // group is what a machine has, and a group of it.
 type group struct {
 	Devices  []ast.Node `yaml:"devices"`
 	Switches []ast.Node `yaml:"switches"`
+	Topology []ast.Node `yaml:"topology"`
 	Links    []ast.Node `yaml:"links"`
 	Groups   []ast.Node `yaml:"groups"`
 }
@@ -181,6 +182,11 @@ func (l *loader) walk(g *group, depth int) {
 		for _, n := range g.Switches {
 			l.spend(1)
 			l.switches(n)
+		}
+	case "topology":
+		for _, n := range g.Topology {
+			l.spend(1)
+			l.topology(n)
 		}
 	case "links":
 		for _, n := range g.Links {

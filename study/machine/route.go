@@ -50,19 +50,21 @@ func (m *Machine) route(from, to int) *route {
 	return r
 }
 
-// reached is how a search has come to a node.
+// reached is how far a node is.
 type reached struct {
-	latency uint64
-	hops    int32
-	by      int32 // the node before; -1 where it was not reached
-	edge    *edge
-	order   int32 // of the switches reached; -1 until all paths are known
+	latency     uint64
+	hops        int32
+	known, done bool // done: it is no less
 }
 
-// tree has the path of least latency, then of fewest links, from one node to each switch (Dijkstra).
-type tree struct {
-	switches []reached
-	from     reached
+// before orders distances: by latency, then by links.
+func (x *reached) before(y *reached) bool {
+	return x.latency < y.latency || x.latency == y.latency && x.hops < y.hops
+}
+
+// over is how far a node is behind an edge.
+func (x *reached) over(e *edge) reached {
+	return reached{latency: x.latency + e.latency, hops: x.hops + 1, known: true}
 }
 
 // gate is where all paths from or to a memory begin that has one link: its switch, so that
@@ -72,9 +74,23 @@ type gate struct {
 	hosted bool
 }
 
+// tree has how far each switch is from a gate, as far as somebody asked (Dijkstra).
+type tree struct {
+	gate
+	from     reached // the gate itself
+	switches []reached
+	next     heap.Heap[candidate]
+}
+
+// candidate is a switch that may be so far.
+type candidate struct {
+	reached
+	s int
+}
+
 // search finds the path of least latency, then of fewest links. It passes
-// no other memory, and between devices no switch that is not for peers. Of several it is
-// the one whose switches were reached first, of these the lowest.
+// no other memory, and between devices no switch that is not for peers. Where several are as good, a hash of both
+// memories draws at each switch which of them goes on, as switches do that hash a flow's ends (ECMP; RFC 2992).
 func (m *Machine) search(from, to int) *route {
 	r := &route{}
 	if r.there = from == to; r.there {
@@ -85,35 +101,58 @@ func (m *Machine) search(from, to int) *route {
 	if e := m.edges[from]; len(e) == 1 && m.passes(e[0].to, at.hosted) {
 		first, at.node = &e[0], e[0].to
 	}
+	m.treesMu.Lock()
+	defer m.treesMu.Unlock()
 	t := m.tree(at)
-	best := reached{by: -1}
-	var last int32
-	for i := range m.into[to] {
-		in := &m.into[to][i]
-		x, ok := t.at(m, in.node)
-		if !ok {
-			continue
-		}
-		latency, hops := x.latency+in.edge.latency, x.hops+1
-		if best.by < 0 || latency < best.latency || latency == best.latency && (hops < best.hops || hops == best.hops && x.order < last) {
-			best, last = reached{latency: latency, hops: hops, by: int32(in.node), edge: in.edge}, x.order
-		}
-	}
-	if best.by < 0 {
+	far := t.reach(m, to)
+	if !far.known {
 		return r
 	}
-	r.there, r.latency = true, best.latency
-	r.path = best.edge.over(r.path)
-	for node := int(best.by); node != at.node; node = int(best.by) {
-		best, _ = t.at(m, node)
-		r.path = best.edge.over(r.path)
-		r.path = m.across(node, r.path)
+	r.there, r.latency = true, far.latency
+	draw := mixed(mixed(m.Seed, uint64(from)), uint64(to))
+	in := t.before(m, to, &far, draw)
+	r.path = in.edge.over(r.path)
+	for node := in.node; node != at.node; node = in.node {
+		in = t.before(m, node, t.at(m, node), draw)
+		r.path = m.across(node, in.edge.over(r.path))
 	}
 	if first != nil {
 		r.latency += first.latency
 		r.path = m.across(at.node, first.over(r.path))
 	}
 	return r
+}
+
+// mixed is a hash of a hash and a number (the finalizer of SplitMix64; Steele, Lea and Flood, 2014).
+func mixed(h, n uint64) uint64 {
+	h += (n + 1) * 0x9e3779b97f4a7c15
+	h = (h ^ h>>30) * 0xbf58476d1ce4e5b9
+	h = (h ^ h>>27) * 0x94d049bb133111eb
+	return h ^ h>>31
+}
+
+// before is where paths come from that lead to a node which is so far; of several the one that is drawn.
+func (t *tree) before(m *Machine, node int, far *reached, draw uint64) *incoming {
+	leads := func(in *incoming) bool {
+		x := t.at(m, in.node)
+		return x != nil && x.latency+in.edge.latency == far.latency && x.hops+1 == far.hops
+	}
+	n := uint64(0)
+	for i := range m.into[node] {
+		if leads(&m.into[node][i]) {
+			n++
+		}
+	}
+	k := mixed(draw, uint64(node)) % n
+	for i := range m.into[node] {
+		if in := &m.into[node][i]; leads(in) {
+			if k == 0 {
+				return in
+			}
+			k--
+		}
+	}
+	panic("a path without a beginning")
 }
 
 // over is a path that goes over an edge, too.
@@ -140,29 +179,31 @@ func (m *Machine) passes(node int, hosted bool) bool {
 	return s >= 0 && (m.Switches[s].Peers || hosted)
 }
 
-// at is how the tree comes to a node; ok is false where it does not.
-func (t *tree) at(m *Machine, node int) (x reached, ok bool) {
-	if s := node - len(m.memory); s >= 0 {
-		x = t.switches[s]
-		return x, x.order >= 0
+// at is how far a node is; nil where it is not known.
+func (t *tree) at(m *Machine, node int) *reached {
+	if node == t.node {
+		return &t.from
 	}
-	return t.from, node == int(t.from.by)
+	if s := node - len(m.memory); s >= 0 && t.switches[s].done {
+		return &t.switches[s]
+	}
+	return nil
 }
 
 // mostKept is how many nodes of trees a machine keeps.
 const mostKept = 16 << 20
 
-// tree is the tree from a gate, made at first use.
+// tree is the tree from a gate. treesMu is held.
 func (m *Machine) tree(at gate) *tree {
-	m.treesMu.Lock()
-	defer m.treesMu.Unlock()
 	if t := m.trees[at]; t != nil {
 		return t
 	}
 	if (len(m.trees)+1)*len(m.Switches) > mostKept {
 		clear(m.trees)
 	}
-	t := m.grow(at)
+	t := &tree{gate: at, from: reached{known: true, done: true}, switches: make([]reached, len(m.Switches))}
+	t.next.Before = func(a, b *candidate) bool { return a.before(&b.reached) }
+	t.expand(m, at.node, &t.from, -1, nil)
 	if m.trees == nil {
 		m.trees = make(map[gate]*tree)
 	}
@@ -170,54 +211,39 @@ func (m *Machine) tree(at gate) *tree {
 	return t
 }
 
-// grow makes the tree from a gate.
-func (m *Machine) grow(at gate) *tree {
-	t := &tree{make([]reached, len(m.Switches)), reached{by: int32(at.node), order: -1}}
-	for i := range t.switches {
-		t.switches[i] = reached{by: -1, order: -1}
-	}
-	n := len(m.memory)
-	slots := make([]int, len(m.Switches))
-	next := heap.Heap[int]{
-		Before: func(a, b *int) bool {
-			x, y := &t.switches[*a], &t.switches[*b]
-			return x.latency < y.latency || x.latency == y.latency && (x.hops < y.hops || x.hops == y.hops && *a < *b)
-		},
-		Moved: func(s, slot int) { slots[s] = slot },
-	}
-	expand := func(node int, x reached) {
-		for i := range m.edges[node] {
-			e := &m.edges[node][i]
-			s := e.to - n
-			if s < 0 || !m.passes(e.to, at.hosted) || e.to == at.node {
-				continue
-			}
-			y := &t.switches[s]
-			latency, hops := x.latency+e.latency, x.hops+1
-			known := y.by >= 0
-			if known && (latency > y.latency || latency == y.latency && hops >= y.hops) {
-				continue
-			}
-			*y = reached{latency, hops, int32(node), e, y.order}
-			if known {
-				next.Fix(slots[s])
-			} else {
-				next.Push(s)
+// reach is how far a memory is. The tree grows until nothing more can be on a path to it that is as good.
+func (t *tree) reach(m *Machine, to int) (best reached) {
+	for i := range m.into[to] {
+		in := &m.into[to][i]
+		if x := t.at(m, in.node); x != nil {
+			if y := x.over(in.edge); !best.known || y.before(&best) {
+				best = y
 			}
 		}
 	}
-	order := int32(0)
-	if s := at.node - n; s >= 0 {
-		t.switches[s] = reached{by: int32(at.node), order: order}
-		order++
+	for len(t.next.Items) > 0 && (!best.known || t.next.Items[0].before(&best)) {
+		c := t.next.Pop()
+		if x := &t.switches[c.s]; !x.done {
+			x.done = true
+			t.expand(m, len(m.memory)+c.s, x, to, &best)
+		}
 	}
-	expand(at.node, reached{})
-	for len(next.Items) > 0 {
-		s := next.Items[0]
-		next.Pop()
-		t.switches[s].order = order
-		order++
-		expand(n+s, t.switches[s])
+	return best
+}
+
+// expand adds what can be reached from a node that is so far; to a memory, if one is asked for, that may be best.
+func (t *tree) expand(m *Machine, node int, x *reached, to int, best *reached) {
+	for i := range m.edges[node] {
+		e := &m.edges[node][i]
+		y := x.over(e)
+		s := e.to - len(m.memory)
+		switch {
+		case e.to == to && (!best.known || y.before(best)):
+			*best = y
+		case s < 0 || e.to == t.node || !m.passes(e.to, t.hosted):
+		case !t.switches[s].known || y.before(&t.switches[s]):
+			t.switches[s] = y
+			t.next.Push(candidate{y, s})
+		}
 	}
-	return t
 }

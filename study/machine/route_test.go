@@ -3,9 +3,13 @@ package machine
 import (
 	"fmt"
 	"math/rand/v2"
+	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"godwit/internal/network"
 )
 
 // TestPathsAreThoseOfASearchForEachPair, on random machines with many ties: switches of both kinds, links one way,
@@ -39,7 +43,10 @@ func TestPathsAreThoseOfASearchForEachPair(t *testing.T) {
 		for range 2 {
 			for from := range m.memory {
 				for to := range m.memory {
-					require.Equal(t, m.slowly(from, to), m.search(from, to), "seed %d, %d to %d", seed, from, to)
+					m.Seed = uint64(rng.IntN(2))
+					got, all := m.search(from, to), m.slowly(from, to)
+					require.True(t, slices.ContainsFunc(all, func(r *route) bool { return reflect.DeepEqual(r, got) }), "seed %d, %d to %d: %v is none of %v", seed, from, to, got, all)
+					require.Equal(t, got, m.search(from, to))
 				}
 			}
 		}
@@ -51,15 +58,13 @@ type met struct {
 	known, done bool
 	latency     uint64
 	hops        int
-	by          int // the node before
-	edge        *edge
 }
 
-// slowly finds the path of least latency, then of fewest links (Dijkstra). It passes
+// slowly finds all paths of least latency, then of fewest links (Dijkstra). They pass
 // no other memory, and between devices no switch that is not for peers.
-func (m *Machine) slowly(from, to int) *route {
+func (m *Machine) slowly(from, to int) []*route {
 	if from == to {
-		return &route{there: true}
+		return []*route{{there: true}}
 	}
 	nodes := make([]met, len(m.edges))
 	nodes[from] = met{known: true}
@@ -72,9 +77,9 @@ func (m *Machine) slowly(from, to int) *route {
 		}
 		switch {
 		case at < 0:
-			return &route{}
+			return []*route{{}}
 		case at == to:
-			return m.backOf(nodes, from, to)
+			return m.allBackOf(nodes, from, to, from == 0 || to == 0, &route{there: true, latency: nodes[to].latency})
 		}
 		x := &nodes[at]
 		x.done = true
@@ -86,24 +91,64 @@ func (m *Machine) slowly(from, to int) *route {
 			y := &nodes[e.to]
 			latency, hops := x.latency+e.latency, x.hops+1
 			if !y.known || latency < y.latency || latency == y.latency && hops < y.hops {
-				*y = met{true, y.done, latency, hops, at, e}
+				*y = met{true, y.done, latency, hops}
 			}
 		}
 	}
 }
 
-// backOf is the route that a search has found.
-func (m *Machine) backOf(nodes []met, from, to int) *route {
-	r := &route{there: true, latency: nodes[to].latency}
-	for at := to; at != from; at = nodes[at].by {
-		for _, c := range nodes[at].edge.channels {
-			if c >= 0 {
-				r.path = append(r.path, c)
-			}
+// allBackOf are the routes that a search has found, whose ends are one.
+func (m *Machine) allBackOf(nodes []met, from, at int, hosted bool, end *route) (all []*route) {
+	if at == from {
+		return []*route{end}
+	}
+	for node := range m.edges {
+		x := &nodes[node]
+		if !x.done || node != from && !m.passes(node, hosted) {
+			continue
 		}
-		if s := at - len(m.memory); s >= 0 && m.through[s] >= 0 {
-			r.path = append(r.path, m.through[s])
+		for i := range m.edges[node] {
+			e := &m.edges[node][i]
+			if e.to != at || x.latency+e.latency != nodes[at].latency || x.hops+1 != nodes[at].hops {
+				continue
+			}
+			r := &route{there: true, latency: end.latency, path: slices.Clone(end.path)}
+			for _, c := range e.channels {
+				if c >= 0 {
+					r.path = append(r.path, c)
+				}
+			}
+			if s := at - len(m.memory); s >= 0 && m.through[s] >= 0 {
+				r.path = append(r.path, m.through[s])
+			}
+			all = append(all, m.allBackOf(nodes, from, node, hosted, r)...)
 		}
 	}
-	return r
+	return all
+}
+
+// TestPathsAsGoodAreDrawnEvenly: between two leaves of a tree with four spines each spine has about as many pairs, and
+// another seed draws others.
+func TestPathsAsGoodAreDrawnEvenly(t *testing.T) {
+	text := "seed: %d\ndevices: [{name: a, count: 64}, {name: b, count: 64}]\nswitches: [{name: leaf, count: 2}, {name: spine, count: 4, bandwidth: 1 GB/s}]\nlinks:\n" +
+		"- {between: [a, leaf0], bandwidth: 1 GB/s}\n- {between: [b, leaf1], bandwidth: 1 GB/s}\n- {between: [leaf, spine], latency: 1 us, bandwidth: 1 GB/s}\n- {between: [host, leaf0], bandwidth: 1 GB/s}\n"
+	var drawn [2][]network.Channel
+	for seed := range drawn {
+		m, err := Parse("m.yaml", []byte(fmt.Sprintf(text, seed)), Options{})
+		require.NoError(t, err)
+		pairs := make(map[network.Channel]int)
+		for a := 1; a <= 64; a++ {
+			for b := 65; b <= 128; b++ {
+				i := slices.IndexFunc(m.route(a, b).path, func(c network.Channel) bool { return slices.Contains(m.through, c) })
+				c := m.route(a, b).path[i]
+				pairs[c]++
+				drawn[seed] = append(drawn[seed], c)
+			}
+		}
+		require.Len(t, pairs, 4)
+		for _, n := range pairs {
+			require.InDelta(t, 64*64/4, n, 150)
+		}
+	}
+	require.NotEqual(t, drawn[0], drawn[1])
 }
