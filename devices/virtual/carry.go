@@ -68,12 +68,12 @@ type HandOver struct {
 
 // Carriage is what a machine says of carriers.
 type Carriage struct {
-	Threads [Carriers]int32 // engines; -1 is none
-	Devices []Carrying      // by memory; the host's says nothing
+	Devices []Carrying // by memory; the host's says only which threads there are
 }
 
 // Carrying is what commands of one device cost their carriers.
 type Carrying struct {
+	Threads  [Carriers]int32 // of its host, that carry: engines; -1 is none
 	Classes  [Classes]Carry
 	HandOver [Carriers][Carriers]HandOver // from, to; of Library to Library those from another device
 	Queue    uint64                       // delay within the device's own queues
@@ -344,15 +344,15 @@ func (k *carriers) handing(x *carried, by Carrier, memory int, p mem.Point, ende
 	case by == Library && x.carry.By == Library:
 		return handing{from: ended, cause: p, delay: h.Delay, thread: -1}
 	}
-	return handing{from: ended, cause: p, delay: h.Delay, hold: plus(h.Hold, x.carry.Hold), thread: k.threadOf(x.carry.By, Dispatcher), submit: x.carry.Submit}
+	return handing{from: ended, cause: p, delay: h.Delay, hold: plus(h.Hold, x.carry.Hold), thread: d.threadOf(x.carry.By, Dispatcher), submit: x.carry.Submit}
 }
 
 // threadOf is the thread of a carrier, or that of another where it is the library.
-func (k *carriers) threadOf(by, other Carrier) int32 {
+func (d *Carrying) threadOf(by, other Carrier) int32 {
 	if by == Library {
 		by = other
 	}
-	return k.Threads[by]
+	return d.Threads[by]
 }
 
 // hand has a task, whose waits have been reached, go on when the last has been handed over.
@@ -363,7 +363,7 @@ func (w *World) hand(t *task) {
 		x.parked = t
 		return
 	}
-	best := handing{from: x.since, hold: x.carry.Hold, thread: k.threadOf(x.carry.By, Library), submit: x.carry.Submit}
+	best := handing{from: x.since, hold: x.carry.Hold, thread: k.Devices[x.memory].threadOf(x.carry.By, Library), submit: x.carry.Submit}
 	if !t.by.IsZero() {
 		by, memory := Program, 0 // a user event
 		if y := k.record(t.by); y != nil {
@@ -437,7 +437,7 @@ func (w *World) letGo(x *carried) {
 		y.giving, y.given = true, handing{from: x.given.from, cause: x.given.cause, thread: -1, submit: y.carry.Submit}
 		if hold := w.carriers.Devices[y.memory].HandOver[Dispatcher][Library].Hold; hold > 0 {
 			t := w.takeTask()
-			t.gives, t.hold, t.work.Engine = y, hold, w.carriers.Threads[Dispatcher]
+			t.gives, t.hold, t.work.Engine = y, hold, w.carriers.Devices[y.memory].Threads[Dispatcher]
 			w.engage(t)
 			return
 		}
@@ -468,16 +468,16 @@ func (w *World) give(x *carried) {
 
 // woken is how long after the end of a point a host thread goes on that has waited for it. What the program carries, it does
 // in the call that waits.
-func (w *World) woken(p mem.Point) uint64 {
+func (w *World) woken(host int, p mem.Point) uint64 {
 	x := w.carriers.record(p)
 	if x == nil {
-		return w.machine.Wake()
+		return w.machine.Wake(host)
 	}
 	late := w.carriers.Devices[x.memory].HandOver[x.carry.By][Program].Delay
 	if x.carry.By == Program {
 		return late
 	}
-	return plus(late, w.machine.Wake())
+	return plus(late, w.machine.Wake(host))
 }
 
 // hostQueue is a queue of the host's memory with a book.

@@ -21,11 +21,14 @@ type idle struct {
 	wake    uint64
 }
 
-func (m *idle) Wake() uint64 { return m.wake }
+func (m *idle) Wake(int) uint64 { return m.wake }
 
 func (m *idle) Engines() []int                          { return []int{m.threads, m.threads} }
 func (m *idle) Copy(_, _ int, size uint64) virtual.Work { return virtual.Work{Engine: -1, Least: size} }
-func (m *idle) Fill(_ int, size uint64) virtual.Work    { return virtual.Work{Engine: -1, Least: size} }
+func (m *idle) RingUp(_, to int, size uint64) virtual.Work {
+	return m.Copy(0, to, size)
+}
+func (m *idle) Fill(_ int, size uint64) virtual.Work { return virtual.Work{Engine: -1, Least: size} }
 
 // drivers are the devices of a machine, without a runtime: queues in order and out of order, from device 1 on, and the host's.
 type drivers struct {
@@ -127,9 +130,12 @@ func sorted(times []int64) []int64 {
 
 // carriage has so many devices that all cost their carriers the same.
 func carriage(n int, c virtual.Carrying) *virtual.Carriage {
-	out := &virtual.Carriage{Threads: [...]int32{-1, -1, 0, 1}, Devices: make([]virtual.Carrying, n+1)}
+	out := &virtual.Carriage{Devices: make([]virtual.Carrying, n+1)}
 	for i := range n {
 		out.Devices[i+1] = c
+	}
+	for i := range out.Devices {
+		out.Devices[i].Threads = [...]int32{-1, -1, 0, 1}
 	}
 	return out
 }
@@ -373,7 +379,7 @@ func TestACommandBeginsWhenTheLastOfItsWaitsHasBeenHandedOver(t *testing.T) {
 			}
 			for k := range d.Classes {
 				d.Classes[k] = virtual.Carry{By: virtual.Carrier(r.IntN(int(virtual.Carriers))), Enqueue: some() / 10, Submit: some()}
-				if cs.Threads[d.Classes[k].By] >= 0 {
+				if d.Threads[d.Classes[k].By] >= 0 {
 					d.Classes[k].Hold = some()
 				}
 			}

@@ -115,7 +115,7 @@ func bounded(of mem.Resource, bytes uint64) mem.Resource {
 
 // used is a memory of which the first use costs the host something.
 func (w *World) used(of mem.Resource) mem.Resource {
-	if w.machine.First(1<<30) == 0 {
+	if w.machine.First(0, 1<<30) == 0 {
 		return of
 	}
 	return &firstUse{of, w}
@@ -133,7 +133,8 @@ func (m *firstUse) AllocAll(reqs []mem.Request, out []mem.Block, reuse *mem.Reus
 	before := m.Stats().PeakLive
 	outcome, err := m.Resource.AllocAll(reqs, out, reuse)
 	if more := m.Stats().PeakLive - before; more > 0 {
-		m.w.charge(plus(times(uint64(len(reqs)-1), m.w.machine.First(0)), m.w.machine.First(more)))
+		host := m.w.running.host
+		m.w.charge(plus(times(uint64(len(reqs)-1), m.w.machine.First(host, 0)), m.w.machine.First(host, more)))
 	}
 	return outcome, err
 }

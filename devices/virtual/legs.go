@@ -40,11 +40,12 @@ func (x *ring) startLegs() {
 			continue
 		}
 		k.busy = true
-		from, to := x.from, 0
-		if i > 0 {
-			from, to = 0, x.dsts[i-1].memory
+		size, work := x.legs[k.next].Size, Work{}
+		if i == 0 {
+			work = x.w.machine.Copy(x.from, 0, size)
+		} else {
+			work = x.w.machine.RingUp(x.from, x.dsts[i-1].memory, size)
 		}
-		work := x.w.machine.Copy(from, to, x.legs[k.next].Size)
 		work.Engine = -1 // the ring has it
 		x.w.start(x.task(leg, work, k.next))
 	}

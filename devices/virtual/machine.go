@@ -32,14 +32,17 @@ type Machine interface {
 	Fill(memory int, size uint64) Work
 	// Launch is what a kernel costs on a device.
 	Launch(memory int, k *Kernel) Work
-	// Call is what a call costs the host thread that makes it.
-	Call(devices.Call) uint64
+	// RingUp is what the second half of a ring costs, from the host's memory to a memory: Copy(0, to), and before
+	// it what lies between the hosts of both devices, where these are two.
+	RingUp(from, to int, size uint64) Work
+	// Call is what a call costs the host thread that makes it, of a host: they are numbered from 0.
+	Call(host int, c devices.Call) uint64
 	// HostCall is how long a host call takes beside what its code waits for.
-	HostCall() uint64
+	HostCall(host int) uint64
 	// Wake is how long after the end of what a host thread waited for it goes on.
-	Wake() uint64
+	Wake(host int) uint64
 	// First is what the first use of so many bytes of a memory costs the host thread that gets a block there.
-	First(size uint64) uint64
+	First(host int, size uint64) uint64
 	// Carriage is what carriers cost; nil is nothing.
 	Carriage() *Carriage
 

@@ -105,10 +105,11 @@ func (b *bench) Launch(m int, k *virtual.Kernel) virtual.Work {
 	return virtual.Work{Engine: int32(3*(m-1) + 2), Bytes: k.Bytes, Limit: b.kernel}
 }
 
-func (b *bench) Call(devices.Call) uint64 { return b.call }
-func (b *bench) Wake() uint64             { return b.call }
-func (b *bench) First(size uint64) uint64 { return b.first * (1 + size/1024) }
-func (b *bench) HostCall() uint64         { return b.call }
+func (b *bench) RingUp(_, to int, size uint64) virtual.Work { return b.Copy(0, to, size) }
+func (b *bench) Call(int, devices.Call) uint64              { return b.call }
+func (b *bench) Wake(int) uint64                            { return b.call }
+func (b *bench) First(_ int, size uint64) uint64            { return b.first * (1 + size/1024) }
+func (b *bench) HostCall(int) uint64                        { return b.call }
 
 func (b *bench) Carriage() *virtual.Carriage { return b.carries }
 

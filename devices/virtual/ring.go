@@ -279,7 +279,7 @@ func (x *ring) begin() {
 		}
 	}
 	for i := range x.dsts {
-		x.dsts[i].work = w.machine.Copy(0, x.dsts[i].memory, x.chunk)
+		x.dsts[i].work = w.machine.RingUp(x.from, x.dsts[i].memory, x.chunk)
 	}
 	x.from1 = w.machine.Copy(x.from, 0, x.chunk)
 	x.sit(x.from1.Engine)

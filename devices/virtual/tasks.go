@@ -215,7 +215,7 @@ func (w *World) hostCall(t *task) {
 	t.active = true
 	w.spawn(func() {
 		err := t.c.Execute()
-		w.yield(w.machine.HostCall())
+		w.yield(w.machine.HostCall(w.running.host))
 		if t.err == nil {
 			t.err = err
 		}

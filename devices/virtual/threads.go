@@ -25,6 +25,7 @@ const (
 // thread is a host thread.
 type thread struct {
 	num   int
+	host  int // that it is of
 	clock uint64
 	debt  uint64 // what it owes for what it has enqueued (carry.go)
 	state state
@@ -80,6 +81,18 @@ func (w *World) Threads(fs ...func()) error {
 	return errors.Join(err, panicked)
 }
 
+// On has the host thread that calls be of a host of the machine's from now on; it is of host 0 at first. It returns
+// the thread's number, as Observer.Woke has it.
+func (w *World) On(host int) (thread int) {
+	w.running.host = host
+	return w.running.num
+}
+
+// Await has the host thread that calls wait until done, which is asked again and again and must not call the world.
+func (w *World) Await(ctx context.Context, what fmt.Stringer, done func() bool) error {
+	return w.sleep(ctx, others{what}, mem.Point{}, done)
+}
+
 type threadsEnd struct{}
 
 func (threadsEnd) String() string { return "the end of other host threads" }
@@ -89,7 +102,7 @@ type others struct{ fmt.Stringer }
 
 // spawn makes a host thread that begins now and ends with f.
 func (w *World) spawn(f func()) {
-	t := &thread{num: w.numbers, clock: w.now, state: ready, turn: make(chan struct{}, 1)}
+	t := &thread{num: w.numbers, host: w.running.host, clock: w.now, state: ready, turn: make(chan struct{}, 1)}
 	w.numbers++
 	w.threads = append(w.threads, t)
 	go func() {
@@ -181,7 +194,7 @@ func (w *World) wake(look bool) {
 			t.err = t.ctx.Err()
 		}
 		if t.state = ready; t.clock <= w.now { // else it paid debts meanwhile, and finds the end when it comes to wait
-			t.clock = plus(w.now, w.woken(t.point))
+			t.clock = plus(w.now, w.woken(t.host, t.point))
 		}
 	}
 }

@@ -234,7 +234,7 @@ func (w *World) Call(f func()) { w.spawn(f) }
 
 // Enter implements devices.Executor.
 func (w *World) Enter(c devices.Call) {
-	w.yield(w.machine.Call(c))
+	w.yield(w.machine.Call(w.running.host, c))
 }
 
 // Pause implements devices.Executor.

@@ -65,12 +65,13 @@ func (m *anyOrder) Memories() int                                            { r
 func (m *anyOrder) Bandwidths() []uint64                                     { return nil }
 func (m *anyOrder) Engines() []int                                           { return []int{1, 2} } // the threads of carriers
 func (m *anyOrder) Copy(int, int, uint64) virtual.Work                       { return m.work() }
+func (m *anyOrder) RingUp(int, int, uint64) virtual.Work                     { return m.work() }
 func (m *anyOrder) Fill(int, uint64) virtual.Work                            { return m.work() }
 func (m *anyOrder) Launch(int, *virtual.Kernel) virtual.Work                 { return m.work() }
-func (m *anyOrder) Call(devices.Call) uint64                                 { return m.some() / 1000 }
-func (m *anyOrder) Wake() uint64                                             { return m.some() / 1000 }
-func (m *anyOrder) First(uint64) uint64                                      { return 0 }
-func (m *anyOrder) HostCall() uint64                                         { return m.some() }
+func (m *anyOrder) Call(int, devices.Call) uint64                            { return m.some() / 1000 }
+func (m *anyOrder) Wake(int) uint64                                          { return m.some() / 1000 }
+func (m *anyOrder) First(int, uint64) uint64                                 { return 0 }
+func (m *anyOrder) HostCall(int) uint64                                      { return m.some() }
 func (m *anyOrder) Chunk(_, _ int, size uint64) uint64                       { return size/2 + 1 }
 func (m *anyOrder) Staging() uint64                                          { return 0 }
 func (m *anyOrder) ByWindow(_, _ int, _, _ uint64) (w virtual.Work, ok bool) { return w, false }
@@ -84,7 +85,10 @@ func (m *anyOrder) Carriage() *virtual.Carriage {
 	if m.IntN(2) == 0 {
 		return nil
 	}
-	c := &virtual.Carriage{Threads: [...]int32{-1, -1, 0, 1}, Devices: make([]virtual.Carrying, 1+m.devices)}
+	c := &virtual.Carriage{Devices: make([]virtual.Carrying, 1+m.devices)}
+	for i := range c.Devices {
+		c.Devices[i].Threads = [...]int32{-1, -1, 0, 1}
+	}
 	for i := range c.Devices[1:] {
 		d := &c.Devices[1+i]
 		d.Queue = m.some() / 100

@@ -101,12 +101,20 @@ var classNames = []string{"launch", "fill", "inside", "up", "down", "peer", "rin
 
 // carries reports whether the file says anything of carriers, or of what a host thread owes.
 func (m *Machine) carries() bool {
-	return m.Host.Threads != threads{} || m.Host.First != first{} || slices.ContainsFunc(m.Devices, func(d Device) bool { return d.Classes != classes{} || d.HandOver != handOvers{} })
+	said := func(b Boxed) bool { return b.Threads != threads{} || b.First != first{} }
+	return slices.ContainsFunc(m.boxes, said) || slices.ContainsFunc(m.Devices, func(d Device) bool { return d.Classes != classes{} || d.HandOver != handOvers{} })
 }
 
 // carry makes of the file what Carriage is.
-func (m *Machine) carry(dispatcher, pilot int32) {
-	m.carriage = &virtual.Carriage{Threads: [...]int32{-1, -1, dispatcher, pilot}, Devices: make([]virtual.Carrying, 1+len(m.Devices))}
+func (m *Machine) carry(engine func(name string, memory, slots int) int32) {
+	m.carriage = &virtual.Carriage{Devices: make([]virtual.Carrying, 1+len(m.Devices))}
+	threads := make([][virtual.Carriers]int32, len(m.boxes))
+	for h := range m.boxes {
+		b := &m.boxes[h]
+		dispatcher := engine(b.Name+" dispatcher", 0, max(b.Threads.Dispatcher, 1))
+		threads[h] = [...]int32{-1, -1, dispatcher, engine(b.Name+" pilot", 0, max(b.Threads.Pilot, 1))}
+	}
+	m.carriage.Devices[0].Threads = threads[0]
 	for i := range m.Devices {
 		d, out := &m.Devices[i], &m.carriage.Devices[i+1]
 		for k, c := range d.Classes.list() {
@@ -118,7 +126,7 @@ func (m *Machine) carry(dispatcher, pilot int32) {
 				out.HandOver[from][to] = virtual.HandOver(*h)
 			}
 		}
-		out.Queue = d.HandOver.Queue.Delay
+		out.Queue, out.Threads = d.HandOver.Queue.Delay, threads[d.host]
 	}
 }
 

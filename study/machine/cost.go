@@ -41,13 +41,34 @@ func (m *Machine) Memories() int { return len(m.memory) }
 func (m *Machine) Info(memory int) devices.Info {
 	info := devices.Info{Driver: "model", Platform: m.Name, Vendor: "Godwit", BaseAlign: 128, FP16: true, FP64: true}
 	if memory == 0 {
-		info.Name, info.Type, info.GlobalMemory, info.SharesHost = "host", devices.CPU, m.Host.Memory, true
+		info.Name, info.Type, info.GlobalMemory, info.SharesHost = "host", devices.CPU, m.hostMemory(), true
 		return info
 	}
 	d := &m.Devices[memory-1]
 	info.Name, info.Type, info.ComputeUnits = d.Name, d.Type, d.ComputeUnits
 	info.GlobalMemory, info.LocalMemory = d.Memory, d.Local
 	return info
+}
+
+// hostMemory is that of all hosts; 0 is without limit.
+func (m *Machine) hostMemory() (sum uint64) {
+	for i := range m.boxes {
+		if m.boxes[i].Memory == 0 {
+			return 0
+		}
+		sum += m.boxes[i].Memory
+	}
+	return sum
+}
+
+// RingUp implements virtual.Machine. Between two hosts the bytes are read in the first's memory, and written in the second's.
+func (m *Machine) RingUp(from, to int, size uint64) virtual.Work {
+	w := m.Copy(0, to, size)
+	if a, b := m.hostOf(from), m.hostOf(to); a != b {
+		r := m.between(a, b)
+		w.Path, w.Latency, w.Bytes = slices.Concat(r.path, w.Path), w.Latency+r.latency, size
+	}
+	return flowing(w)
 }
 
 // Copy implements virtual.Machine: one copy of one engine. It is done by the destination,
@@ -64,14 +85,14 @@ func (m *Machine) Copy(from, to int, size uint64) virtual.Work {
 		d = &m.Devices[from-1]
 		w.Engine = d.out
 	default:
-		if m.Host.Copy > 0 {
-			w.Least = scale(size, 1e9, m.Host.Copy)
+		if most := m.boxes[0].Copy; most > 0 {
+			w.Least = scale(size, 1e9, most)
 		}
 		return flowing(w)
 	}
 	class := virtual.ClassOf(from, to)
 	if w.Setup, w.Row = cmp.Or(d.Classes.list()[class].Setup, d.Copy), d.Row; from == 0 || to == 0 {
-		w.Pageable, w.Programs = m.Host.Pageable, lookup(d.PageableUp, size)
+		w.Pageable, w.Programs = m.boxes[d.host].Pageable, lookup(d.PageableUp, size)
 		if class == virtual.Down {
 			w.Programs = lookup(d.PageableDown, size)
 		}
@@ -88,7 +109,7 @@ const coreSecond = 1e9
 // onCores is w where d's work is done by cores of the host, of which it takes so many; alone its bytes go at a bandwidth.
 func (m *Machine) onCores(w virtual.Work, d *Device, width, bandwidth uint64) virtual.Work {
 	if d.Cores > 0 {
-		w.Cores, w.Width = m.cores, min(width, d.Cores)
+		w.Cores, w.Width = m.cores[d.host], min(width, d.Cores)
 		w.Least = max(w.Least, scale(w.Bytes, 1e9, max(bandwidth, 1)))
 	}
 	return w
@@ -108,9 +129,10 @@ func (m *Machine) ByWindow(from, to int, block, size uint64) (virtual.Work, bool
 	w.Path, w.Limit, w.Latency = r.windows, win.Bandwidth, w.Latency+win.Latency
 	out, in := m.route(from, 0), m.route(0, to)
 	host := w
-	host.Path, host.Limit, host.Latency = r.hosted, 0, out.latency+in.latency
+	between := m.between(m.hostOf(from), m.hostOf(to))
+	host.Path, host.Limit, host.Latency = r.hosted, 0, out.latency+between.latency+in.latency
 	host.Setup += m.Copy(from, 0, 0).Setup
-	if alone(&host, min(out.bandwidth, in.bandwidth)) < alone(&w, min(win.Bandwidth, r.bandwidth)) {
+	if alone(&host, min(out.bandwidth, between.bandwidth, in.bandwidth)) < alone(&w, min(win.Bandwidth, r.bandwidth)) {
 		w = host
 	}
 	return flowing(w), true
@@ -278,26 +300,27 @@ func scale(a, b, c uint64) uint64 {
 }
 
 // Wake implements virtual.Machine.
-func (m *Machine) Wake() uint64 { return cmp.Or(m.Host.Wake, m.Host.Poll) }
+func (m *Machine) Wake(host int) uint64 { return cmp.Or(m.boxes[host].Wake, m.boxes[host].Poll) }
 
 // First implements virtual.Machine.
-func (m *Machine) First(size uint64) uint64 {
-	f := &m.Host.First
+func (m *Machine) First(host int, size uint64) uint64 {
+	f := &m.boxes[host].First
 	return f.Each + scale(size, 1e9, cmp.Or(f.Bandwidth, math.MaxUint64))
 }
 
 // HostCall implements virtual.Machine.
-func (m *Machine) HostCall() uint64 { return m.Host.Call }
+func (m *Machine) HostCall(host int) uint64 { return m.boxes[host].Call }
 
 // Call implements virtual.Machine.
-func (m *Machine) Call(c devices.Call) uint64 {
+func (m *Machine) Call(host int, c devices.Call) uint64 {
+	b := &m.boxes[host]
 	switch c {
 	case devices.Enqueue:
-		return m.Host.Enqueue
+		return b.Enqueue
 	case devices.Poll:
-		return m.Host.Poll
+		return b.Poll
 	}
-	return m.Host.Other
+	return b.Other
 }
 
 // Link implements virtual.Machine: what the planner knows of the ways between two memories.
@@ -309,7 +332,8 @@ func (m *Machine) Link(from, to int) (l mem.Link) {
 	if from != 0 && to != 0 {
 		out, in := m.route(from, 0), m.route(0, to)
 		setup := m.Copy(from, 0, 0).Setup + m.Copy(0, to, 0).Setup
-		l.Ring = cost(setup+out.latency+in.latency, min(out.bandwidth, in.bandwidth))
+		between := m.between(m.hostOf(from), m.hostOf(to))
+		l.Ring = cost(setup+out.latency+between.latency+in.latency, min(out.bandwidth, between.bandwidth, in.bandwidth))
 	}
 	return l
 }

@@ -27,10 +27,11 @@ const (
 	MaxDevices  = 16_384
 	maxSwitches = 65_536
 	maxLinks    = 200_000 // that groups of devices make of it
-	maxKernels  = 1000    // of a device
-	maxPoints   = 1000    // of a table
-	maxName     = 64      // bytes
-	maxErrors   = 20      // that are listed
+	maxHosts    = 4096
+	maxKernels  = 1000 // of a device
+	maxPoints   = 1000 // of a table
+	maxName     = 64   // bytes
+	maxErrors   = 20   // that are listed
 )
 
 // Options are what a machine gets from outside.
@@ -59,8 +60,8 @@ func Parse(file string, data []byte, opt Options) (*Machine, error) {
 		File:    yaml.File{Name: file, Most: maxErrors},
 		given:   opt,
 		out:     &Machine{Source: file},
-		names:   map[string]string{"host": "the host"},
-		groups:  map[string][]string{"host": {"host"}},
+		names:   make(map[string]string),
+		groups:  make(map[string][]string),
 		joined:  make(map[[2]string]int),
 		ofGroup: make(map[string]bool),
 		scope:   &expr.Scope{Vars: make(map[string]expr.Value), Bad: make(map[string]bool), Rates: rates},
@@ -86,6 +87,8 @@ type loader struct {
 	joined  map[[2]string]int   // ends -> line of the link
 	scope   *expr.Scope
 	steps   int
+	proto   Host   // of hosts that say nothing else
+	hosted  string // the host of devices that name none
 	section string // that is read of groups, see sections
 	grouped bool   // there are groups
 }
@@ -127,6 +130,10 @@ func (l *loader) machine(body ast.Node) {
 		l.out.About = strings.TrimSpace(yaml.Word(l, f.About, "machine: about"))
 	}
 	l.grouped = len(f.Groups) > 0
+	l.proto = f.Host
+	if !slices.ContainsFunc(ast.Filter(ast.MappingValueType, body), hasHosts) {
+		l.names["host"], l.groups["host"] = "the host", []string{"host"}
+	}
 	for _, section := range sections {
 		l.section = section
 		l.walk(&f.group, 0)
@@ -135,6 +142,12 @@ func (l *loader) machine(body ast.Node) {
 		l.wrong(m.Node, "machine: devices: want at least one")
 	}
 	l.connected(m.Node)
+}
+
+// hasHosts reports whether a node says what hosts there are.
+func hasHosts(n ast.Node) bool {
+	kv, ok := n.(*ast.MappingValueNode)
+	return ok && yaml.Name(kv) == "hosts"
 }
 
 // named is what has a name, and stands for several where it has a count.
@@ -146,11 +159,14 @@ type named struct {
 // count is how many devices or switches a mapping stands for, where most are left: none
 // where that is too many.
 func (l *loader) count(m *yaml.Mapping, n ast.Node, most, open int) uint64 {
-	isSwitch := strings.HasPrefix(m.What, "switch")
+	isDevice := strings.HasPrefix(m.What, "device")
 	if most < 1 {
 		what, bound := "devices", MaxDevices
-		if isSwitch {
+		switch {
+		case strings.HasPrefix(m.What, "switch"):
 			what, bound = "switches", maxSwitches
+		case !isDevice:
+			what, bound = "hosts", maxHosts
 		}
 		l.wrong(m.Node, "%s: more than %d %s", m.What, bound, what)
 		return 0
@@ -158,7 +174,7 @@ func (l *loader) count(m *yaml.Mapping, n ast.Node, most, open int) uint64 {
 	if n == nil {
 		return 1
 	}
-	if word, ok := n.(*ast.StringNode); !ok || word.Value != "any" || isSwitch {
+	if word, ok := n.(*ast.StringNode); !ok || word.Value != "any" || !isDevice {
 		v, _ := l.Number(n, m.What+": count", reflect.StructTag(fmt.Sprintf(`from:"1" to:"%d"`, most)))
 		return max(v, 1)
 	}
@@ -262,6 +278,7 @@ func (l *loader) device(n ast.Node, more int) {
 	}
 	l.threadless(m, &d.Device)
 	l.byKernels(m, &d.Device)
+	l.ofHost(m, &d.Device)
 	for _, name := range names {
 		d.Device.Name = name
 		l.out.Devices = append(l.out.Devices, d.Device)
@@ -520,24 +537,70 @@ func (l *loader) connected(n ast.Node) {
 			back[e.to] = append(back[e.to], edge{to: from})
 		}
 	}
-	for _, dir := range []struct {
-		edges [][]edge
-		rule  string
-	}{{forth, "device %q: no link or switch leads there from the host"}, {back, "device %q: no link or switch leads from there to the host"}} {
-		seen, todo := make([]bool, len(forth)), []int{0}
-		seen[0] = true
-		for ; len(todo) > 0; todo = todo[1:] {
-			if at := todo[0]; at == 0 || at > len(l.out.Devices) { // no path leads through a device
-				for _, e := range dir.edges[at] {
-					if !seen[e.to] {
-						seen[e.to], todo = true, append(todo, e.to)
-					}
+	for h := range l.out.boxes {
+		if !l.reaches(n, h, forth, "device %q: no link or switch leads there from the host", "host %q: no link or switch leads there from host %q") ||
+			!l.reaches(n, h, back, "device %q: no link or switch leads from there to the host", "host %q: no link or switch leads from there to host %q") {
+			return
+		}
+	}
+}
+
+// reaches checks that from a host links and switches lead to its devices, and from the first to all hosts.
+func (l *loader) reaches(n ast.Node, h int, edges [][]edge, rule, hostRule string) bool {
+	m, start := l.out, l.out.hostNode(h)
+	seen, todo := make([]bool, len(edges)), []int{start}
+	seen[start] = true
+	for ; len(todo) > 0; todo = todo[1:] {
+		if at := todo[0]; at == start || m.passes(at, true) { // no path leads through a device
+			for _, e := range edges[at] {
+				if !seen[e.to] {
+					seen[e.to], todo = true, append(todo, e.to)
 				}
 			}
 		}
-		if i := slices.Index(seen[1:1+len(l.out.Devices)], false); i >= 0 {
-			l.wrong(n, dir.rule, l.out.Devices[i].Name)
-			return
+	}
+	for i := range m.Devices {
+		if d := &m.Devices[i]; d.host == h && !seen[i+1] {
+			l.wrong(n, rule, d.Name)
+			return false
 		}
+	}
+	for o := range m.boxes {
+		if h == 0 && !seen[m.hostNode(o)] {
+			l.wrong(n, hostRule, m.boxes[o].Name, m.boxes[h].Name)
+			return false
+		}
+	}
+	return true
+}
+
+// host reads a host, or a group of them. Devices of the group that it is in, which name none, are of the last.
+func (l *loader) host(n ast.Node) {
+	h := struct {
+		named
+		Host
+	}{Host: l.proto}
+	m := l.Decode(n, "host", &h)
+	if m == nil {
+		return
+	}
+	for _, name := range l.name(m, &h.named, maxHosts-len(l.out.Hosts), 0) {
+		l.out.Hosts = append(l.out.Hosts, Boxed{name, h.Host})
+		l.hosted = name
+	}
+}
+
+// ofHost finds the host of a device.
+func (l *loader) ofHost(m *yaml.Mapping, d *Device) {
+	if d.HostName == "" {
+		d.HostName = l.hosted
+		return
+	}
+	if i := slices.IndexFunc(l.out.Hosts, func(b Boxed) bool { return b.Name == d.HostName }); i < 0 {
+		var have []string
+		for _, b := range l.out.Hosts {
+			have = append(have, b.Name)
+		}
+		l.wrong(m.At("host"), "%s: host %q: there is none of this name above; there are %s", m.What, yaml.Short(d.HostName), suggest.Among(d.HostName, have))
 	}
 }

@@ -16,7 +16,6 @@
 package machine
 
 import (
-	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -34,7 +33,8 @@ type Machine struct {
 	Name, About string
 	Source      string       // the file
 	Params      []expr.Param // that it was given, which show in all that follows
-	Host        Host
+	Host        Host         // the figures of hosts that say no others
+	Hosts       []Boxed      // where there are several, or one that is named
 	Devices     []Device
 	Switches    []switchNode
 	Links       []Link
@@ -44,7 +44,9 @@ type Machine struct {
 
 	// What build makes of the above.
 	channels []channel
-	cores    []network.Channel // the host's, that devices share
+	boxes    []Boxed             // Hosts, or the one that there is
+	hostMem  []network.Channel   // by host
+	cores    [][]network.Channel // by host: the cores that its devices share
 	engines  []engine
 	carriage *virtual.Carriage // nil where the file says nothing of carriers
 	memory   []network.Channel // by memory; -1 where its bandwidth is no limit
@@ -52,6 +54,7 @@ type Machine struct {
 	edges    [][]edge          // by node: memories, then switches
 	into     [][]incoming      // by node: the edges that lead there
 	routes   pairs.Table[atomic.Pointer[route]]
+	across   pairs.Table[atomic.Pointer[route]] // from host to host
 
 	treesMu sync.Mutex
 	trees   map[gate]*tree // protected by treesMu
@@ -71,6 +74,12 @@ type Host struct {
 	Wake     uint64  `json:"wake_ns,omitempty" yaml:"wake" unit:"time"` // from an end until who waits for it goes on; 0 is Poll
 	First    first   `json:"first,omitzero" yaml:"first"`
 	Pageable uint64  `json:"pageable_bytes_per_s,omitempty" yaml:"pageable" unit:"bandwidth"` // of a copy from or to memory of the program's own; 0 is without limit
+}
+
+// Boxed is a host of several: a box of a cluster.
+type Boxed struct {
+	Name string
+	Host
 }
 
 // first is what the first use of a block costs who gets it.
@@ -104,7 +113,10 @@ type Device struct {
 	PageableUp   []tablePoint `json:"pageable_up,omitempty"`
 	PageableDown []tablePoint `json:"pageable_down,omitempty"`
 
+	HostName string `json:"host,omitempty" yaml:"host"` // that it is of; "" is the first
+
 	kernels, in, out int32 // engines
+	host             int
 }
 
 // windows says how copies between devices go of blocks that links do not reach: by
@@ -194,6 +206,22 @@ func (m *Machine) Channels() []channel { return m.channels }
 // EngineList are the engines, by index.
 func (m *Machine) EngineList() []engine { return m.engines }
 
+// hostNode is the node of a host: 0 of the first; others come after the switches.
+func (m *Machine) hostNode(h int) int {
+	if h == 0 {
+		return 0
+	}
+	return 1 + len(m.Devices) + len(m.Switches) + h - 1
+}
+
+// hostOf is the host whose memory a memory is, or whose device has it.
+func (m *Machine) hostOf(memory int) int {
+	if memory == 0 {
+		return 0
+	}
+	return m.Devices[memory-1].host
+}
+
 // build makes channels, engines and edges of what the file says.
 func (m *Machine) build() {
 	channel := func(name string, bandwidth uint64) network.Channel {
@@ -207,13 +235,28 @@ func (m *Machine) build() {
 		m.engines = append(m.engines, engine{name, memory, slots})
 		return int32(len(m.engines) - 1)
 	}
-	if m.carries() {
-		m.carry(engine("host dispatcher", 0, max(m.Host.Threads.Dispatcher, 1)), engine("host pilot", 0, max(m.Host.Threads.Pilot, 1)))
+	if m.boxes = m.Hosts; len(m.boxes) == 0 {
+		m.boxes = []Boxed{{"host", m.Host}}
 	}
-	nodes := map[string]int{"host": 0}
-	m.memory = []network.Channel{channel("host memory", m.Host.Bandwidth)}
-	if i := slices.IndexFunc(m.Devices, func(d Device) bool { return d.Cores > 0 }); i >= 0 {
-		m.cores = []network.Channel{channel("host cores", m.Devices[i].Cores*coreSecond)}
+	nodes, numbers := make(map[string]int), make(map[string]int)
+	for h := range m.boxes {
+		nodes[m.boxes[h].Name], numbers[m.boxes[h].Name] = m.hostNode(h), h
+	}
+	for i := range m.Devices {
+		m.Devices[i].host = numbers[m.Devices[i].HostName]
+	}
+	if m.carries() {
+		m.carry(engine)
+	}
+	for h := range m.boxes {
+		m.hostMem = append(m.hostMem, channel(m.boxes[h].Name+" memory", m.boxes[h].Bandwidth))
+	}
+	m.memory = []network.Channel{m.hostMem[0]}
+	m.cores = make([][]network.Channel, len(m.boxes))
+	for i := range m.Devices {
+		if d := &m.Devices[i]; d.Cores > 0 && m.cores[d.host] == nil {
+			m.cores[d.host] = []network.Channel{channel(m.boxes[d.host].Name+" cores", d.Cores*coreSecond)}
+		}
 	}
 	for i := range m.Devices {
 		d := &m.Devices[i]
@@ -233,7 +276,7 @@ func (m *Machine) build() {
 		nodes[s.Name] = len(m.memory) + i
 		m.through = append(m.through, channel(s.Name, s.Bandwidth))
 	}
-	m.edges = make([][]edge, len(m.memory)+len(m.Switches))
+	m.edges = make([][]edge, len(m.memory)+len(m.Switches)+len(m.boxes)-1)
 	for _, l := range m.Links {
 		a, b := nodes[l.From], nodes[l.To]
 		forth := channel(l.From+" → "+l.To, l.Bandwidth)
@@ -253,4 +296,5 @@ func (m *Machine) build() {
 		}
 	}
 	m.routes = pairs.Make[atomic.Pointer[route]](len(m.memory))
+	m.across = pairs.Make[atomic.Pointer[route]](len(m.boxes))
 }

@@ -144,6 +144,7 @@ var sections = []string{"devices", "switches", "topology", "links"}
 
 // group is what a machine has, and a group of it.
 type group struct {
+	Hosts    []ast.Node `yaml:"hosts"`
 	Devices  []ast.Node `yaml:"devices"`
 	Switches []ast.Node `yaml:"switches"`
 	Topology []ast.Node `yaml:"topology"`
@@ -174,6 +175,10 @@ func (l *loader) spend(steps int) {
 func (l *loader) walk(g *group, depth int) {
 	switch l.section {
 	case "devices":
+		for _, n := range g.Hosts {
+			l.spend(1)
+			l.host(n)
+		}
 		for i, n := range g.Devices {
 			l.spend(1)
 			l.device(n, len(g.Devices)-1-i)
@@ -223,12 +228,15 @@ func (l *loader) rounds(n ast.Node, depth int) {
 	if l.Faults() > before {
 		return
 	}
+	around := l.hosted
 	for i := range g.Repeat {
 		l.spend(1)
+		l.hosted = around
 		if g.As != "" {
 			l.scope.Vars[g.As] = expr.Integer(int64(i))
 		}
 		l.walk(&g.group, depth)
 	}
 	delete(l.scope.Vars, g.As)
+	l.hosted = around
 }

@@ -19,35 +19,68 @@ type route struct {
 	hosted  []network.Channel // path by the host
 }
 
-// route is the one between two memories: worked out at first use, and kept.
+// route is the one between two memories: worked out at first use, and kept. The host's memory is that of the host of the
+// device at the other end.
 func (m *Machine) route(from, to int) *route {
 	kept := m.routes.At(from, to)
 	if r := kept.Load(); r != nil {
 		return r
 	}
-	r := m.search(from, to)
-	for _, c := range [...]network.Channel{m.memory[from], m.memory[to]} {
-		if c >= 0 {
-			r.path = append(r.path, c)
+	nodes, own := [2]int{from, to}, [2]network.Channel{m.memory[from], m.memory[to]}
+	for i := range nodes {
+		if other := nodes[1-i]; nodes[i] == 0 && other > 0 && other <= len(m.Devices) {
+			h := m.hostOf(other)
+			nodes[i], own[i] = m.hostNode(h), m.hostMem[h]
 		}
 	}
+	r := m.search(nodes[0], nodes[1])
+	r.ends(own[0], own[1])
 	if from > 0 && to > 0 && from != to && m.Devices[to-1].Windows.From > 0 {
 		r.windows = slices.Clone(r.path)
-		for _, c := range [...]network.Channel{m.memory[from], m.memory[from], m.memory[to], m.memory[to]} {
+		for _, c := range [...]network.Channel{own[0], own[0], own[1], own[1]} {
 			if c >= 0 {
 				r.windows = append(r.windows, c)
 			}
 		}
-		r.hosted = slices.Concat(m.route(from, 0).path, m.route(0, to).path)
+		r.hosted = slices.Concat(m.route(from, 0).path, m.between(m.hostOf(from), m.hostOf(to)).path, m.route(0, to).path)
 	}
+	r.alone(m)
+	kept.Store(r)
+	return r
+}
+
+// between is the route from a host to another: nothing to itself.
+func (m *Machine) between(a, b int) *route {
+	kept := m.across.At(a, b)
+	if r := kept.Load(); r != nil {
+		return r
+	}
+	r := m.search(m.hostNode(a), m.hostNode(b))
+	if a != b {
+		r.ends(m.hostMem[a], m.hostMem[b])
+	}
+	r.alone(m)
+	kept.Store(r)
+	return r
+}
+
+// ends adds what both ends share.
+func (r *route) ends(own ...network.Channel) {
+	for _, c := range own {
+		if c >= 0 {
+			r.path = append(r.path, c)
+		}
+	}
+}
+
+// alone works out the bandwidth of a copy that has all to itself.
+func (r *route) alone(m *Machine) {
 	r.bandwidth = math.MaxUint64
 	uses := make(map[network.Channel]uint64)
 	for _, c := range r.path {
 		uses[c]++
 		r.bandwidth = min(r.bandwidth, m.channels[c].Bandwidth/uses[c])
 	}
-	kept.Store(r)
-	return r
 }
 
 // reached is how far a node is.
@@ -96,7 +129,7 @@ func (m *Machine) search(from, to int) *route {
 	if r.there = from == to; r.there {
 		return r
 	}
-	at := gate{from, from == 0 || to == 0}
+	at := gate{from, m.isHost(from) || m.isHost(to)}
 	var first *edge
 	if e := m.edges[from]; len(e) == 1 && m.passes(e[0].to, at.hosted) {
 		first, at.node = &e[0], e[0].to
@@ -114,11 +147,11 @@ func (m *Machine) search(from, to int) *route {
 	r.path = in.edge.over(r.path)
 	for node := in.node; node != at.node; node = in.node {
 		in = t.before(m, node, t.at(m, node), draw)
-		r.path = m.across(node, in.edge.over(r.path))
+		r.path = m.crossing(node, in.edge.over(r.path))
 	}
 	if first != nil {
 		r.latency += first.latency
-		r.path = m.across(at.node, first.over(r.path))
+		r.path = m.crossing(at.node, first.over(r.path))
 	}
 	return r
 }
@@ -165,8 +198,11 @@ func (e *edge) over(path []network.Channel) []network.Channel {
 	return path
 }
 
-// across is a path that goes through a switch, too.
-func (m *Machine) across(node int, path []network.Channel) []network.Channel {
+// isHost reports whether a node is a host's.
+func (m *Machine) isHost(node int) bool { return node == 0 || node >= len(m.memory)+len(m.Switches) }
+
+// crossing is a path that goes through a switch, too.
+func (m *Machine) crossing(node int, path []network.Channel) []network.Channel {
 	if c := m.through[node-len(m.memory)]; c >= 0 {
 		path = append(path, c)
 	}
@@ -176,7 +212,7 @@ func (m *Machine) across(node int, path []network.Channel) []network.Channel {
 // passes reports whether paths may lead through a node, hosted ones or others.
 func (m *Machine) passes(node int, hosted bool) bool {
 	s := node - len(m.memory)
-	return s >= 0 && (m.Switches[s].Peers || hosted)
+	return s >= 0 && s < len(m.Switches) && (m.Switches[s].Peers || hosted)
 }
 
 // at is how far a node is; nil where it is not known.
@@ -184,7 +220,7 @@ func (t *tree) at(m *Machine, node int) *reached {
 	if node == t.node {
 		return &t.from
 	}
-	if s := node - len(m.memory); s >= 0 && t.switches[s].done {
+	if s := node - len(m.memory); s >= 0 && s < len(t.switches) && t.switches[s].done {
 		return &t.switches[s]
 	}
 	return nil
