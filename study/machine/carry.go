@@ -13,6 +13,7 @@ import (
 type threads struct {
 	Dispatcher int `json:"dispatcher" yaml:"dispatcher" from:"1" to:"1024"`
 	Pilot      int `json:"pilot" yaml:"pilot" from:"1" to:"1024"`
+	Program    int `json:"program,omitempty" yaml:"program" from:"1" to:"1024"` // threads of the program's, among which its devices are dealt out
 }
 
 // carry is what a command of a class costs its carrier.
@@ -101,7 +102,7 @@ var classNames = []string{"launch", "fill", "inside", "up", "down", "peer", "rin
 
 // carries reports whether the file says anything of carriers, or of what a host thread owes.
 func (m *Machine) carries() bool {
-	said := func(b Boxed) bool { return b.Threads != threads{} || b.First != first{} }
+	said := func(b Boxed) bool { return b.Threads.Dispatcher+b.Threads.Pilot > 0 || b.First != first{} }
 	return slices.ContainsFunc(m.boxes, said) || slices.ContainsFunc(m.Devices, func(d Device) bool { return d.Classes != classes{} || d.HandOver != handOvers{} })
 }
 

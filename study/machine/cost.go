@@ -64,7 +64,7 @@ func (m *Machine) hostMemory() (sum uint64) {
 // RingUp implements virtual.Machine. Between two hosts the bytes are read in the first's memory, and written in the second's.
 func (m *Machine) RingUp(from, to int, size uint64) virtual.Work {
 	w := m.Copy(0, to, size)
-	if a, b := m.hostOf(from), m.hostOf(to); a != b {
+	if a, b := m.HostOf(from), m.HostOf(to); a != b {
 		r := m.between(a, b)
 		w.Path, w.Latency, w.Bytes = slices.Concat(r.path, w.Path), w.Latency+r.latency, size
 	}
@@ -129,7 +129,7 @@ func (m *Machine) ByWindow(from, to int, block, size uint64) (virtual.Work, bool
 	w.Path, w.Limit, w.Latency = r.windows, win.Bandwidth, w.Latency+win.Latency
 	out, in := m.route(from, 0), m.route(0, to)
 	host := w
-	between := m.between(m.hostOf(from), m.hostOf(to))
+	between := m.between(m.HostOf(from), m.HostOf(to))
 	host.Path, host.Limit, host.Latency = r.hosted, 0, out.latency+between.latency+in.latency
 	host.Setup += m.Copy(from, 0, 0).Setup
 	if alone(&host, min(out.bandwidth, between.bandwidth, in.bandwidth)) < alone(&w, min(win.Bandwidth, r.bandwidth)) {
@@ -332,7 +332,7 @@ func (m *Machine) Link(from, to int) (l mem.Link) {
 	if from != 0 && to != 0 {
 		out, in := m.route(from, 0), m.route(0, to)
 		setup := m.Copy(from, 0, 0).Setup + m.Copy(0, to, 0).Setup
-		between := m.between(m.hostOf(from), m.hostOf(to))
+		between := m.between(m.HostOf(from), m.HostOf(to))
 		l.Ring = cost(setup+out.latency+between.latency+in.latency, min(out.bandwidth, between.bandwidth, in.bandwidth))
 	}
 	return l

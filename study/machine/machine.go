@@ -206,6 +206,30 @@ func (m *Machine) Channels() []channel { return m.channels }
 // EngineList are the engines, by index.
 func (m *Machine) EngineList() []engine { return m.engines }
 
+// Rank is a thread of the program on a host.
+type Rank struct {
+	Host int
+	Name string // of the host
+}
+
+// Ranks are all threads of the program, host by host, and by memory the one that a device's commands are enqueued by.
+func (m *Machine) Ranks() (all []Rank, of []int) {
+	first, devices := make([]int, len(m.boxes)), make([]int, len(m.boxes))
+	for h := range m.boxes {
+		first[h] = len(all)
+		for range max(m.boxes[h].Threads.Program, 1) {
+			all = append(all, Rank{h, m.boxes[h].Name})
+		}
+	}
+	of = make([]int, len(m.memory))
+	for i := range m.Devices {
+		h := m.Devices[i].host
+		of[i+1] = first[h] + devices[h]%max(m.boxes[h].Threads.Program, 1)
+		devices[h]++
+	}
+	return all, of
+}
+
 // hostNode is the node of a host: 0 of the first; others come after the switches.
 func (m *Machine) hostNode(h int) int {
 	if h == 0 {
@@ -214,8 +238,8 @@ func (m *Machine) hostNode(h int) int {
 	return 1 + len(m.Devices) + len(m.Switches) + h - 1
 }
 
-// hostOf is the host whose memory a memory is, or whose device has it.
-func (m *Machine) hostOf(memory int) int {
+// HostOf is the host, from 0, whose memory a memory is, or whose device has it.
+func (m *Machine) HostOf(memory int) int {
 	if memory == 0 {
 		return 0
 	}

@@ -29,7 +29,7 @@ func (m *Machine) route(from, to int) *route {
 	nodes, own := [2]int{from, to}, [2]network.Channel{m.memory[from], m.memory[to]}
 	for i := range nodes {
 		if other := nodes[1-i]; nodes[i] == 0 && other > 0 && other <= len(m.Devices) {
-			h := m.hostOf(other)
+			h := m.HostOf(other)
 			nodes[i], own[i] = m.hostNode(h), m.hostMem[h]
 		}
 	}
@@ -42,7 +42,7 @@ func (m *Machine) route(from, to int) *route {
 				r.windows = append(r.windows, c)
 			}
 		}
-		r.hosted = slices.Concat(m.route(from, 0).path, m.between(m.hostOf(from), m.hostOf(to)).path, m.route(0, to).path)
+		r.hosted = slices.Concat(m.route(from, 0).path, m.between(m.HostOf(from), m.HostOf(to)).path, m.route(0, to).path)
 	}
 	r.alone(m)
 	kept.Store(r)

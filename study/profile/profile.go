@@ -13,6 +13,7 @@ package profile
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"math/bits"
 	"slices"
@@ -109,15 +110,17 @@ type Part struct {
 	After    Why   // what the part before it is to this one
 }
 
-// Path is the critical path from one time to another, at which host thread 0 was awake. The
-// parts are in order of time and tile [begin, end).
-func (r *Recorder) Path(begin, end int64) (path []Part) {
-	host := slices.Clone(r.waits[0])
-	onHost := func(t int64) { // what thread 0 did up to t, and what it waited for before
+// Path is the critical path from one time to another, at which a host thread was awake. of says which thread has
+// enqueued what ran; nil: there is one, 0. The parts are in order of time and tile [begin, end).
+func (r *Recorder) Path(begin, end int64, thread int, of func(*Span) int) (path []Part) {
+	waits := maps.Clone(r.waits) // those before t
+	onHost := func(t int64) {    // what the thread did up to t, and what it waited for before
 		for t > begin {
+			host := waits[thread]
 			for len(host) > 0 && host[len(host)-1].woke > t {
 				host = host[:len(host)-1]
 			}
+			waits[thread] = host
 			if len(host) == 0 || host[len(host)-1].woke <= begin {
 				path = append(path, Part{From: begin, To: t})
 				return
@@ -127,18 +130,20 @@ func (r *Recorder) Path(begin, end int64) (path []Part) {
 			if s == nil || s.Ended > w.woke || s.Ended < w.slept { // what it waited for is the host's own
 				from := w.slept
 				if s == nil && w.slept == w.woke || from >= t {
-					host = host[:len(host)-1]
+					waits[thread] = host[:len(host)-1]
 					continue
 				}
 				path = append(path, Part{From: from, To: t})
 				t = from
 				continue
 			}
-			host = host[:len(host)-1]
+			waits[thread] = host[:len(host)-1]
 			if s.Ended < t {
 				path = append(path, Part{From: s.Ended, To: t, After: Woken})
 			}
-			t = r.back(&path, s, begin)
+			if s, t = r.back(&path, s, begin); of != nil {
+				thread = of(s)
+			}
 		}
 	}
 	onHost(end)
@@ -147,8 +152,8 @@ func (r *Recorder) Path(begin, end int64) (path []Part) {
 }
 
 // back adds what led to a span's end, until the host has to do with it or the path has come to its begin, and
-// returns that time.
-func (r *Recorder) back(path *[]Part, s *Span, begin int64) int64 {
+// returns the first span and that time.
+func (r *Recorder) back(path *[]Part, s *Span, begin int64) (first *Span, t int64) {
 	at := s.Ended
 	for at > begin {
 		part := Part{From: s.Started, To: at, Span: s}
@@ -170,12 +175,12 @@ func (r *Recorder) back(path *[]Part, s *Span, begin int64) int64 {
 		c := r.Of(s.Cause)
 		if c == nil || c.Ended != s.Ready || c.Started == s.Ready && c.Index >= s.Index { // or it took no time
 			add(Enqueued)
-			return part.From
+			return s, part.From
 		}
 		add(Waited)
 		s, at = c, s.Ready
 	}
-	return at
+	return s, at
 }
 
 // busyTime is how much of the time something was in use.

@@ -94,7 +94,7 @@ func TestTheCriticalPathOfOneCopy(t *testing.T) {
 	b.ok(b.q[0].EnqueueWrite(bg, x, 0, make([]byte, 1e6)))
 	require.NoError(t, b.q[0].Finish(bg))
 	end := int64(b.w.Time())
-	path := b.rec.Path(0, end)
+	path := b.rec.Path(0, end, 0, nil)
 	b.tiles(path, end)
 	require.Len(t, path, 3)
 	require.Nil(t, path[0].Span)
@@ -117,7 +117,7 @@ func TestTheCriticalPathLeadsThroughEnginesAndWaits(t *testing.T) {
 	b.ok(b.q[0].EnqueueFill(bg, y, []byte{1}, 0, 1e6))
 	require.NoError(t, b.q[0].Finish(bg))
 	end := int64(b.w.Time())
-	path := b.rec.Path(0, end)
+	path := b.rec.Path(0, end, 0, nil)
 	b.tiles(path, end)
 	var spans []*profile.Span
 	for _, part := range path {
@@ -146,7 +146,7 @@ func TestAHandOverIsTheHosts(t *testing.T) {
 	b.ok(b.q[1].EnqueueMigrate(bg, []*runtime.Buffer{x}, 0))
 	require.NoError(t, b.q[1].Finish(bg))
 	end := int64(b.w.Time())
-	path := b.rec.Path(0, end)
+	path := b.rec.Path(0, end, 0, nil)
 	b.tiles(path, end)
 	var took []int64
 	var after []profile.Why
@@ -188,7 +188,7 @@ func TestThePathsOfRandomRunsTileTheTime(t *testing.T) {
 			require.NoError(t, q.Finish(bg))
 		}
 		end := int64(b.w.Time())
-		b.tiles(b.rec.Path(0, end), end)
+		b.tiles(b.rec.Path(0, end, 0, nil), end)
 		for _, s := range b.rec.Spans() {
 			if c := b.rec.Of(s.Cause); c != nil {
 				require.LessOrEqual(t, c.Ended, s.Started)
@@ -197,7 +197,7 @@ func TestThePathsOfRandomRunsTileTheTime(t *testing.T) {
 		}
 	}
 	require.Nil(t, profile.New().Of(mem.Point{}))
-	require.Empty(t, profile.New().Path(0, 0))
+	require.Empty(t, profile.New().Path(0, 0, 0, nil))
 }
 
 func TestHowLongASpanWouldHaveTakenAlone(t *testing.T) {

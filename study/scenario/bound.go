@@ -13,7 +13,7 @@ import (
 func (r *runner) lowerBound(ctx context.Context) (total uint64, err error) {
 	l := r.newLedger()
 	counted := func(s *trace.StepRecord) (uint64, bool) { return r.rec.ended(s.Point).Count, true }
-	for i := range r.events {
+	for n, i := range r.order() {
 		if err := ctx.Err(); err != nil {
 			return 0, err
 		}
@@ -29,7 +29,7 @@ func (r *runner) lowerBound(ctx context.Context) (total uint64, err error) {
 		}
 		l.Wrote(i+1, rec.Accesses, false)
 		r.mapped(l, i)
-		r.progress("lower bound", i+1, len(r.events))
+		r.progress("lower bound", n+1, len(r.events))
 	}
 	return total, nil
 }

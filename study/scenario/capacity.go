@@ -57,7 +57,7 @@ func (r *runner) capacityBound(ctx context.Context) (uint64, error) {
 			}
 		}
 	}
-	for i := range r.events {
+	for _, i := range r.order() {
 		if err := ctx.Err(); err != nil {
 			return 0, err
 		}

@@ -194,7 +194,7 @@ func (l *loader) readQueues(m *mapping) {
 		s := l.mapping(n, "queue", "queue")
 		q := queueDecl{Name: l.declare(s, "queue"), Line: n.GetToken().Position.Line}
 		q.Device = l.memoryAt(s, "device")
-		q.OutOfOrder = s.oneOf("order", "in") == "out"
+		q.OutOfOrder, q.Host = s.oneOf("order", "in") == "out", s.text("host")
 		l.bounded(n, "queues", len(l.out.Queues)+1, maxObjects)
 		l.take("queue", q.Name, n)
 		l.out.Queues = append(l.out.Queues, q)

@@ -131,7 +131,8 @@ type queueDecl struct {
 	Name       string
 	Device     string
 	OutOfOrder bool
-	Line       int `json:"-"`
+	Host       string `json:",omitempty"` // that enqueues its commands; "" is its device's
+	Line       int    `json:"-"`
 }
 
 // place is a range of a buffer, as a command names it.

@@ -155,7 +155,9 @@ func (r *runner) stop(res *Result) {
 	for i, b := range r.model.rec.EngineUse(len(m.EngineList())) {
 		e := &m.EngineList()[i]
 		out.engines = append(out.engines, e.Name)
-		if e.Memory < len(r.names) {
+		if e.Memory == 0 { // a host's threads
+			out.Engines = append(out.Engines, useResult{e.Name, b.Spans, uint64(b.Busy), share(uint64(b.Busy))})
+		} else if e.Memory < len(r.names) {
 			out.engines[i] = r.names[e.Memory] + strings.TrimPrefix(e.Name, m.Info(e.Memory).Name)
 			out.Engines = append(out.Engines, useResult{out.engines[i], b.Spans, uint64(b.Busy), share(uint64(b.Busy))})
 		}
@@ -232,7 +234,8 @@ func (r *runner) meanings(res *Result) map[mem.Point]meaning {
 
 // criticalPath reads the critical path of a period off the spans, with names.
 func (r *runner) criticalPath(res *Result, rec *profile.Recorder, of period) (out pathResult) {
-	out.Path, out.parts, out.known = []pathPart{}, rec.Path(of.from, of.to), r.meanings(res)
+	out.Path, out.parts, out.known = []pathPart{}, nil, r.meanings(res)
+	out.parts = r.path(rec, &out, of)
 	out.spans, out.memories = slices.Clone(rec.Spans()), r.names
 	var bandwidths []uint64
 	if r.model != nil {

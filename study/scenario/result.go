@@ -168,7 +168,8 @@ func (r *runner) explain(res *Result) {
 		r.x.names[r.ids[i]] = s.Buffers[i].Name
 	}
 	r.watch(res)
-	for i := range r.events {
+	res.records, res.Commands = make([]*trace.CommandRecord, len(r.events)), make([]commandResult, len(r.events))
+	for _, i := range r.order() {
 		r.explainCommand(res, i)
 	}
 	for i, id := range r.ids {
@@ -190,7 +191,7 @@ func (r *runner) explainCommand(res *Result, i int) {
 		out.Queue, out.Device = s.Queues[c.Queue].Name, s.Queues[c.Queue].Device
 	}
 	rec := r.recorded(i)
-	res.records = append(res.records, rec)
+	res.records[i] = rec
 	if r.failed[i] != nil {
 		out.Failed = r.failed[i].Error()
 	}
@@ -217,7 +218,7 @@ func (r *runner) explainCommand(res *Result, i int) {
 		}
 	}
 	res.BytesMoved += out.BytesMoved
-	res.Commands = append(res.Commands, out)
+	res.Commands[i] = out
 }
 
 func (r *runner) describeDevices(res *Result) {

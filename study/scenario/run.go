@@ -78,6 +78,7 @@ type runner struct {
 	given     [][]byte        // memory that buffers use in place
 	lent      []byte          // over devices that keep no bytes: addresses for more of it
 	x         *explainer      // of what has run
+	ranks     *ranks          // nil where one thread enqueues
 	model     *modelled       // nil where the times are this computer's
 	carried   []uint64        // by channel of the machine: bytes before the last time
 	kept      uint64          // bytes of content that stays until the end: of buffers, and what commands read
@@ -140,7 +141,7 @@ func (r *runner) run(ctx context.Context, res *Result) error {
 	if err := r.create(ctx); err != nil {
 		return err
 	}
-	if err := r.prepare(); err != nil {
+	if err := errors.Join(r.prepare(), r.rank()); err != nil {
 		return err
 	}
 	var err error
@@ -321,9 +322,18 @@ func (r *runner) prepare() (err error) {
 func (r *runner) once(ctx context.Context, k int) error {
 	n := r.s.perTime()
 	took := period{from: r.ctx.Now()}
-	err := r.enqueueAll(ctx, k*n, (k+1)*n)
+	enqueue := r.enqueueAll
+	if r.ranks != nil {
+		enqueue = r.enqueueByRanks // which waits, too
+	}
+	err := enqueue(ctx, k*n, (k+1)*n)
 	if err != nil && ctx.Err() == nil {
 		r.abandon()
+	}
+	if err == nil && r.ranks != nil {
+		took.to = r.ctx.Now()
+		r.clocked = append(r.clocked, took)
+		return nil
 	}
 	// Where a command was refused because an earlier one had failed by then, the
 	// failure is what there is to say; which of them it is depends on the timing.
@@ -337,32 +347,40 @@ func (r *runner) once(ctx context.Context, k int) error {
 
 // enqueueAll enqueues commands, in order.
 func (r *runner) enqueueAll(ctx context.Context, from, to int) error {
-	s := r.s
 	for i := from; i < to; i++ {
-		if err := ctx.Err(); err != nil {
+		if err := r.enqueueOne(ctx, i, func(e runtime.Event) { r.events = append(r.events, e) }); err != nil {
 			return err
 		}
-		e, err := r.enqueue(ctx, i)
-		if err == nil && !e.IsZero() {
-			err = r.listen(i, e)
-		}
-		if err == nil && s.Commands[i].Blocking {
-			if err = r.waitFor(ctx, e); err != nil && ctx.Err() == nil && s.expectedToFail(i) {
-				err = nil // wait keeps it
-			}
-		}
-		if err != nil && r.model != nil && errors.Is(err, mem.ErrPoisoned) && s.expectedToFail(i) {
-			r.failed[i], err = err, nil // see failures.go
-		}
-		if r.events = append(r.events, e); err == nil {
-			err = r.fail(i)
-		}
-		if err != nil {
-			c := &s.Commands[i]
-			return s.blame(c.Line, fmt.Sprintf("#%d %s", i+1, s.text(c)), err)
-		}
-		r.progress("enqueued", i+1, len(s.Commands))
 	}
+	return nil
+}
+
+// enqueueOne enqueues a command, and keeps its event.
+func (r *runner) enqueueOne(ctx context.Context, i int, keep func(runtime.Event)) error {
+	s := r.s
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	e, err := r.enqueue(ctx, i)
+	if err == nil && !e.IsZero() {
+		err = r.listen(i, e)
+	}
+	if err == nil && s.Commands[i].Blocking {
+		if err = r.waitFor(ctx, e); err != nil && ctx.Err() == nil && s.expectedToFail(i) {
+			err = nil // wait keeps it
+		}
+	}
+	if err != nil && r.model != nil && errors.Is(err, mem.ErrPoisoned) && s.expectedToFail(i) {
+		r.failed[i], err = err, nil // see failures.go
+	}
+	if keep(e); err == nil {
+		err = r.fail(i)
+	}
+	if err != nil {
+		c := &s.Commands[i]
+		return s.blame(c.Line, fmt.Sprintf("#%d %s", i+1, s.text(c)), err)
+	}
+	r.progress("enqueued", i+1, len(s.Commands))
 	return nil
 }
 
@@ -385,26 +403,34 @@ func (r *runner) waitFor(ctx context.Context, e runtime.Event) error {
 // the scenario.
 func (r *runner) wait(ctx context.Context, from int) error {
 	for i := from; i < len(r.events); i++ {
-		e := r.events[i]
-		if e.IsZero() {
-			continue
+		if err := r.waitCommand(ctx, i); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+// waitCommand waits for a command. That it fails where it is to is no error.
+func (r *runner) waitCommand(ctx context.Context, i int) error {
+	e := r.events[i]
+	if e.IsZero() {
+		return nil
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := r.waitFor(ctx, e); err != nil {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := r.waitFor(ctx, e); err != nil {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			if r.s.expectedToFail(i) {
-				r.failed[i] = err
-				continue
-			}
-			c := &r.s.Commands[i]
-			return fmt.Errorf("%s:%d: #%d %s: %w", r.s.File, c.Line, i+1, r.s.text(c), err)
+		if r.s.expectedToFail(i) {
+			r.failed[i] = err
+			return nil
 		}
-		r.progress("finished", i+1, len(r.events))
+		c := &r.s.Commands[i]
+		return fmt.Errorf("%s:%d: #%d %s: %w", r.s.File, c.Line, i+1, r.s.text(c), err)
 	}
+	r.progress("finished", i+1, len(r.events))
 	return nil
 }
 

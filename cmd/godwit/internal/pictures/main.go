@@ -30,10 +30,15 @@ func main() {
 	}
 }
 
-// studied is what docs/study-matmul.md sweeps.
+// studied is what docs/study-matmul.md sweeps, and boxes what docs/study-boxes.md does.
 var studied = []string{
-	"--set", "side=512", "--set", "n=2..64*2", "--set", "schedule=rows,grid,turned",
+	"examples/matmul.yaml", "--set", "side=512", "--set", "n=2..64*2", "--set", "schedule=rows,grid,turned",
 	"--machine", "docs/study/nvlink.yaml,docs/study/pcie.yaml,docs/study/switch.yaml",
+}
+
+var boxes = []string{
+	"docs/study/boxes-halo.yaml", "--machine", "docs/study/boxes.yaml", "--stamps", "--memory", "4TiB",
+	"--set", "px=1,16", "--set", "n=2048..262144*2", "--set", "machine.nic=12.5 GB/s,25 GB/s,50 GB/s,100 GB/s",
 }
 
 // draw makes all pictures.
@@ -48,8 +53,11 @@ func draw(godwit, dir string) (err error) {
 		return fmt.Errorf("replay: %w: %s", err, out)
 	}
 	study := filepath.Join(work, "study.html")
-	if out, err := exec.Command(godwit, append([]string{"sweep", "examples/matmul.yaml", "--plot", study}, studied...)...).CombinedOutput(); err != nil {
-		return fmt.Errorf("sweep: %w: %s", err, out)
+	halo := filepath.Join(work, "boxes.html")
+	for plot, args := range map[string][]string{study: studied, halo: boxes} {
+		if out, err := exec.Command(godwit, append([]string{"sweep", "--plot", plot}, args...)...).CombinedOutput(); err != nil {
+			return fmt.Errorf("sweep: %w: %s", err, out)
+		}
 	}
 	run := exec.Command(godwit, "run", "--example", "overlap")
 	run.Env = append(os.Environ(), "COLUMNS=140")
@@ -68,6 +76,7 @@ func draw(godwit, dir string) (err error) {
 	const drawn = `document.documentElement.dataset.ready || document.documentElement.dataset.error`
 	return errors.Join(
 		shoot(study+"#x=n&y=elapsed_ns&by=schedule,machine&logx=1&logy=1", drawn, filepath.Join(dir, "study-time.png"), 1000, 1040),
+		shoot(halo+"#x=n&y=elapsed_ns&by=px,machine.nic&logx=1&logy=1", drawn, filepath.Join(dir, "study-boxes.png"), 1000, 1040),
 		shoot(page, drawn, filepath.Join(dir, "map.png"), 1100, 700),
 		shoot(screen, `document.readyState === "complete"`, filepath.Join(dir, "run.png"), 1130, 900),
 	)
