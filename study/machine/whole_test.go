@@ -26,6 +26,25 @@ links:
 chunk: 64 KiB
 staging: 8 MiB
 exact: true
+seed: 3
+`), Options{})
+	require.NoError(t, err)
+	text, err := json.Marshal(m)
+	require.NoError(t, err)
+	again := &Machine{}
+	require.NoError(t, json.Unmarshal(text, again))
+	again.build()
+	require.Equal(t, m, again)
+}
+
+// TestSoIsOneOfSeveralHosts, with what groups and a topology make.
+func TestSoIsOneOfSeveralHosts(t *testing.T) {
+	m, err := Parse("m.yaml", []byte(`
+params: {n: {type: integer, default: 2}}
+host: {bandwidth: 1 GB/s, threads: {dispatcher: 1, program: 2}}
+groups:
+- {repeat: n, as: b, hosts: [{name: "h{b}"}], devices: [{name: "g{b}_", count: n, cores: 4}], links: [{between: ["h{b}", "g{b}_"], bandwidth: 1 GB/s}]}
+topology: {kind: fat-tree, radix: 4, levels: 2, name: t, of: ["g*", "h*"], bandwidth: 1 GB/s, switch: {bandwidth: 5 GB/s}}
 `), Options{})
 	require.NoError(t, err)
 	text, err := json.Marshal(m)
