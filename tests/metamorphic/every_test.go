@@ -19,7 +19,7 @@ import (
 // every byte that must be readable is (C9, C11). In CI there are fewer n of calls that are
 // frequent; with GODWIT_SOAK=1 no n is left out.
 func TestEveryCallOfADriverMayFail(t *testing.T) {
-	total := everyCall(t, 5, 30_000, false)
+	total := everyCall(t, 5, 30_000, false, false)
 	require.Positive(t, total.Unopened)
 	for call, n := range total.Calls {
 		if call != "lend" { // of devices that use pointers in place: tests/opencl
@@ -31,22 +31,29 @@ func TestEveryCallOfADriverMayFail(t *testing.T) {
 // TestEveryCallMayFailWhileBlocksLeave is that with devices whose memory is short, so that the calls that fail are those of
 // write-backs, of frees of victims, and of allocations for what has no room (C10), too.
 func TestEveryCallMayFailWhileBlocksLeave(t *testing.T) {
-	total := everyCall(t, 1, 5000, true)
+	total := everyCall(t, 1, 5000, true, false)
 	require.Positive(t, total.Evictions)
 	require.Positive(t, total.WrittenBack)
 	require.Positive(t, total.Refused, "memory is never short")
 }
 
+// TestEveryCallMayFailWhileGraphsAreReplayed is that with graphs.
+func TestEveryCallMayFailWhileGraphsAreReplayed(t *testing.T) {
+	total := everyCall(t, 2, 8000, false, true)
+	require.Positive(t, total.Ops["replay, prepared"])
+	require.Positive(t, total.Struck)
+}
+
 // everyCall strikes calls, in CI at most so many of a kind, on devices that have memory
 // enough, or are short of it and evict.
-func everyCall(t *testing.T, most, commands int, short bool) history.Result {
+func everyCall(t *testing.T, most, commands int, short, graphs bool) history.Result {
 	if os.Getenv("GODWIT_SOAK") != "" {
 		most = 1 << 30
 	}
 	houses := []string{"bBst", "cw", "Bcb"}
 	return history.Test(t, commands, func(seed uint64, _ *rand.Rand) (*history.History, history.Config) {
 		house, ooo := houses[seed%3], seed/3%2 > 0
-		cfg := history.Config{Name: fmt.Sprintf("every/%s/outOfOrder=%t", house, ooo), OutOfOrder: ooo, EachCall: most}
+		cfg := history.Config{Name: fmt.Sprintf("every/%s/outOfOrder=%t", house, ooo), OutOfOrder: ooo, EachCall: most, Graphs: graphs}
 		h, memory := history.Generate(history.Draw{Seed: 1000 * seed, Ops: 70, Rich: true, Evicts: short}), uint64(256<<10)
 		if short {
 			memory, cfg.Policy = h.WorkingSet(), []string{"cost", "lru"}[seed%2]

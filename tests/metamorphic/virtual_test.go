@@ -40,11 +40,15 @@ func virtualConfigs() []history.Config {
 	return all
 }
 
-// TestHistoriesInVirtualTimeAgreeWithOneFlatMemory replays histories on devices in virtual time.
+// TestHistoriesInVirtualTimeAgreeWithOneFlatMemory replays histories on devices in virtual time, some of
+// them as graphs.
 func TestHistoriesInVirtualTimeAgreeWithOneFlatMemory(t *testing.T) {
 	all := virtualConfigs()
-	total := history.Test(t, 2000, func(seed uint64, _ *rand.Rand) (*history.History, history.Config) {
-		return history.Generate(history.Draw{Seed: seed, Ops: 100}), all[seed%uint64(len(all))]
+	total := history.Test(t, 3000, func(seed uint64, _ *rand.Rand) (*history.History, history.Config) {
+		cfg := all[seed%uint64(len(all))]
+		cfg.Graphs = seed/2%2 == 0
+		return history.Generate(history.Draw{Seed: seed, Ops: 100}), cfg
 	})
 	require.Greater(t, total.Histories, 10)
+	require.Positive(t, total.Ops["replay, prepared"])
 }
