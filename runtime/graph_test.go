@@ -316,3 +316,29 @@ func TestReplaysAllocateNothing(t *testing.T) {
 	}
 	require.NoError(t, c.Close(ctx))
 }
+
+// TestPreparedCommandsFollowBlocksAndSlots: what a queue was given before is made again where a
+// block has moved since, or a slot is another buffer.
+func TestPreparedCommandsFollowBlocksAndSlots(t *testing.T) {
+	h, k := graphHouse(t)
+	ctx := soon(t)
+	x, y, z := h.buffer(128, bytes.Repeat([]byte{1}, 128)), h.buffer(128, nil), h.buffer(128, nil)
+	rec := must(h.c.Record(h.q[0]))
+	out := must(rec.Slot("out", 128, 0))
+	require.NoError(t, must(h.q[0].EnqueueLaunch(ctx, add(k, out, x, 1))).Release())
+	g := must(rec.Finish(ctx))
+	for i, to := range []*runtime.Buffer{y, z, y, y, z, z} {
+		n := byte(10 * (i + 1))
+		require.NoError(t, h.q[1].Write(ctx, x, 0, bytes.Repeat([]byte{n}, 128)))
+		if i > 2 { // its block on the first device is another one from now on
+			require.NoError(t, x.Drop(must(h.c.Device(1))))
+			more := h.buffer(128, nil)
+			require.NoError(t, must(h.q[0].EnqueueFill(ctx, more, []byte{99}, 0, 128)).Wait(ctx))
+		}
+		require.NoError(t, h.ok(g.Replay(ctx, h.q[0], runtime.Bindings{Slots: []runtime.Binding{{Slot: out, Buffer: to}}})).Wait(ctx))
+		got := make([]byte, 128)
+		require.NoError(t, h.q[1].Read(ctx, to, 0, got))
+		require.Equal(t, bytes.Repeat([]byte{n + 1}, 128), got, "replay %d", i)
+	}
+	require.Zero(t, g.Figures().Plain, g.Figures().Why)
+}
