@@ -179,8 +179,10 @@ func (c *calibration) known(st *structure) []Value {
 				v.Time, v.Spread, v.How = max(f.Value, 0), f.Spread, readOff
 			}
 		}
-		if v.How == "" {
-			v.Time = c.guess(v)
+		if told := false; v.How == "" {
+			if v.Time, told = c.guess(v); v.line && !told {
+				v.How, v.Time = unsaid, 0
+			}
 		}
 	}
 	return values
@@ -195,18 +197,18 @@ func (c *calibration) about() string {
 }
 
 // guess is where the fit of a figure begins, which is where it shows: what the shape takes that tells most of it, of several
-// the last, which moves the most bytes.
-func (c *calibration) guess(v *Value) float64 {
-	out := 1000.
+// the last, which moves the most bytes; told is whether there is one.
+func (c *calibration) guess(v *Value) (out float64, told bool) {
+	out = 1000.
 	if v.rate {
 		out = 10_000
 	}
 	for _, s := range c.shapes {
 		if f := c.measured[s]; f.Value > 0 && !s.held && s.of != "" && strings.HasPrefix(v.Name+" ", s.of+" ") && (v.rate || s.bytes == 0) {
-			out = f.Value / (float64(cmp.Or(s.bytes, 1<<20)) / (1 << 20))
+			out, told = f.Value/(float64(cmp.Or(s.bytes, 1<<20))/(1<<20)), true
 		}
 	}
-	return out
+	return out, told
 }
 
 // fitting is a fit under way: its problem's values are those of the figures that no shape reads off.
@@ -241,7 +243,9 @@ func (c *calibration) begin(st *structure, shapes []*shape) *fitting {
 func (f *fitting) with(of []float64) []Value {
 	out := slices.Clone(f.values)
 	for k, i := range f.free {
-		out[i].Time = of[k]
+		if out[i].Time = of[k]; out[i].line {
+			out[i].Time = max(of[k], shortest)
+		}
 	}
 	return out
 }
@@ -252,9 +256,9 @@ func (f *fitting) found(s solution) []Value {
 	for k, i := range f.free {
 		v := &out[i]
 		switch {
-		case v.Time <= shortest:
+		case v.Time <= shortest && !v.line:
 			v.How, v.Time = unsaid, 0
-		case math.IsInf(s.error[k], 1):
+		case !(s.error[k] < untold):
 			v.How = together
 		default:
 			v.How, v.Spread = fitted, v.Time*s.error[k]

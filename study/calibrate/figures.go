@@ -20,6 +20,7 @@ type Value struct {
 	How    string  `json:"how" show:"how it is known"` // readOff, fitted, or why it is not said
 
 	rate bool // in the file it is bytes a second
+	line bool // of a table, from which none that was measured may be missing
 }
 
 // How figures are known.
@@ -65,7 +66,7 @@ func (s *site) values(st *structure) (out []Value) {
 		for _, key := range keys {
 			name := of + " " + key
 			if !slices.ContainsFunc(out, func(v Value) bool { return v.Name == name }) {
-				out = append(out, Value{Name: name, rate: strings.HasSuffix(key, "bandwidth") || key == "both" || name == "host copy"})
+				out = append(out, Value{Name: name, line: strings.HasPrefix(key, "pageable_"), rate: strings.HasSuffix(key, "bandwidth") || key == "both" || name == "host copy"})
 			}
 		}
 	}

@@ -30,7 +30,7 @@ type problem struct {
 type solution struct {
 	values []float64
 	cost   float64
-	error  []float64 // by value: the standard error of its logarithm; +Inf where nothing tells it
+	error  []float64 // by value: the standard error of its logarithm; +Inf where nothing tells it from others, NaN where it shows nowhere
 }
 
 const (
@@ -61,7 +61,7 @@ func (p *problem) cost(predicted []float64) (sum float64) {
 }
 
 // solve finds values, and leaves out what no time tells from others: it is 0 then, and the others are found again.
-// Nothing is left out if the rest then fits worse; its error says what it is worth.
+// If the rest then fits worse, only what shows nowhere is left out; the others' errors say what they are worth.
 func (p *problem) solve(ctx context.Context) (solution, error) {
 	p.rounds = manyRounds
 	all, err := p.search(ctx)
@@ -71,8 +71,11 @@ func (p *problem) solve(ctx context.Context) (solution, error) {
 	less := *p
 	less.start = slices.Clone(all.values)
 	for k, e := range all.error {
-		if math.IsInf(e, 1) {
+		if !(e < untold) {
 			less.start[k] = 0
+		}
+		if math.IsNaN(e) {
+			all.values[k] = 0
 		}
 	}
 	few, err := less.search(ctx)
@@ -256,7 +259,10 @@ func (p *problem) errors(j *mat.Dense, values, now []float64) []float64 {
 		out[worst] = true
 	}
 	for k := range out {
-		if out[k] {
+		switch {
+		case mat.Norm(j.ColView(k), 2) == 0:
+			errs[k] = math.NaN()
+		case out[k]:
 			errs[k] = math.Inf(1)
 		}
 	}

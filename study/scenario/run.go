@@ -23,7 +23,7 @@ type RunOptions struct {
 	Stats bool
 	// Explain names bytes whose journeys are told: see Result.Journeys.
 	Explain []place
-	// Progress, where not nil, is told now and then how far the run is.
+	// Progress, where not nil, is told now and then how far the run is; but of a plain run, whose clock it would be in.
 	Progress func(stage string, done, total int)
 	// Read, where not nil, is given what each read command yielded, once all
 	// have ended. Commands count from 0. Over devices that keep no bytes it is not called.
@@ -385,7 +385,7 @@ func (r *runner) enqueueOne(ctx context.Context, i int, keep func(runtime.Event)
 }
 
 func (r *runner) progress(stage string, done, total int) {
-	if r.opt.Progress != nil {
+	if r.opt.Progress != nil && !r.opt.Plain {
 		r.opt.Progress(stage, done, total)
 	}
 }

@@ -29,6 +29,7 @@ func TestCalibrateFromReadings(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, out, "# Of old.")
 	require.Contains(t, out, "poll: 0.25 us # read off, +- ")
+	require.NotContains(t, out, "pageable_up:", "nothing was measured of it")
 	_, _, err = godwit(t, "calibrate", "--from", judged)
 	require.ErrorContains(t, err, "want readings of godwit calibrate")
 }
