@@ -211,8 +211,15 @@ func (r *runner) inTurn(ctx context.Context, i int) error {
 		return err
 	}
 	err := r.enqueueOne(ctx, i, func(e runtime.Event) { r.events[i] = e })
-	k.enqueued[i], k.order = true, append(k.order, i)
+	k.enqueued[i] = true
 	return err
+}
+
+// note notes that a command has been planned: before it is waited for, since others are planned meanwhile.
+func (k *ranks) note(i int) {
+	if k != nil {
+		k.order = append(k.order, i)
+	}
 }
 
 // path is the critical path of a period.

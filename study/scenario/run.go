@@ -362,6 +362,7 @@ func (r *runner) enqueueOne(ctx context.Context, i int, keep func(runtime.Event)
 		return err
 	}
 	e, err := r.enqueue(ctx, i)
+	r.ranks.note(i)
 	if err == nil && !e.IsZero() {
 		err = r.listen(i, e)
 	}
