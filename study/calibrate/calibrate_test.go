@@ -121,7 +121,7 @@ devices:
     up: {enqueue: 5 us}
     down: {enqueue: 6 us}
     peer: {by: pilot, enqueue: 5 us, hold: 3.5 us}
-  handover: {library-library: {delay: 5 us}, library-pilot: {delay: 9 us}, pilot-library: {delay: 12 us}}
+  handover: {library-library: {delay: 5 us}, library-pilot: {delay: 9 us}, pilot-library: {hold: 6 us, delay: 12 us}, dispatcher-library: {hold: 6 us}}
 links:
 - {between: [host, gpu], latency: 6 us, bandwidth: 50 GB/s, both: 70 GB/s}
 - {between: [gpu, gpu], latency: 3 us, bandwidth: 380 GB/s, both: 700 GB/s}

@@ -99,6 +99,7 @@ func (s *site) values(st *structure) (out []Value) {
 		}
 		if by != library {
 			add(g+" classes "+class, "hold")
+			add(g+" handover", "dispatcher-library hold")
 		}
 	}
 	for i := range s.groups {
@@ -268,6 +269,13 @@ func (s *site) write(name, about string, head []string, st *structure, values []
 				n.at("both").value = "" // no limit of its own
 			}
 			n.at("bandwidth").value = cmp.Or(n.at("bandwidth").value, "140 TB/s")
+		}
+	}
+	for i := range s.pairs {
+		g := s.groups[s.pairs[i].B].Name
+		_, by := st.copied(&s.pairs[i])
+		if held := said[g+" handover dispatcher-library hold"]; by != library && by != "dispatcher" && held.text() != "" { // it is the same call
+			nodes[g].at("handover", by+"-library", "hold").value = held.text()
 		}
 	}
 	for i := range s.pairs { // what was measured into one group counts for the other, too

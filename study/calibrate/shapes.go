@@ -185,8 +185,9 @@ func firstUse(name string, size uint64, dev int) *shape {
 	}}
 }
 
-// hopsBehind is of hops that a kernel, which wrote them all, sets going at once: who submits them is all that is slow.
-func hopsBehind(name string, p *pair) *shape {
+// behindKernel is of commands that a kernel sets going at once, which wrote all that they use: buffers of their own. Who
+// submits them is all that is slow.
+func behindKernel(name string, p *pair, each func(r *run, x *runtime.Buffer, i int)) *shape {
 	const few, many, size = 16, 64, 4096
 	return &shape{name: name, few: few, many: many, open: func(b *bench) (func(int) (float64, error), error) {
 		root, err := b.written(1, many*size, p.From)
@@ -202,9 +203,9 @@ func hopsBehind(name string, p *pair) *shape {
 		}
 		return func(n int) (float64, error) {
 			return b.timed(func(r *run) {
-				r.spins(p.From, 0, b.behind(2*many), 1, root[0])
-				for _, x := range parts[:n] {
-					r.migrate(p.From, p.To, 0, x)
+				r.spins(p.From, 0, b.behind(4*many), 1, root[0])
+				for i, x := range parts[:n] {
+					each(r, x, i)
 				}
 				r.last()
 			})
@@ -407,7 +408,13 @@ func (s *site) pair(p *pair, quick bool) []*shape {
 	}
 	goes := s.groups[p.B].Name + " classes " + class
 	out = append(out, moved("hops "+name+" until enqueued", 4096, 0, false, returned, from, to).tells(goes+" enqueue"),
-		hopsBehind("hops "+name+" behind a kernel", p).tells(goes+" hold"))
+		behindKernel("hops "+name+" behind a kernel", p, func(r *run, x *runtime.Buffer, _ int) { r.migrate(p.From, p.To, 0, x) }).tells(goes+" hold"),
+		behindKernel("kernels behind a hop "+name, p, func(r *run, x *runtime.Buffer, i int) {
+			if i == 0 {
+				r.migrate(p.From, p.To, 0, x)
+			}
+			r.launch(p.To, 0, r.seeds[p.To])
+		}).tells(s.groups[p.B].Name+" handover dispatcher-library hold"))
 	for _, size := range []uint64{4 << 10, 64 << 10} {
 		text := figures.Size(size)
 		out = append(out,
