@@ -5,10 +5,12 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"unicode/utf8"
 
@@ -44,6 +46,9 @@ var buildDir string
 func TestMain(m *testing.M) {
 	if file := os.Getenv("GODWIT_TEST_STUCK"); file != "" {
 		stuckVerb(file)
+	}
+	if signal.Ignored(syscall.SIGHUP) { // as under nohup: then what tests start is not to inherit that
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	}
 	var err error
 	if buildDir, err = os.MkdirTemp("", "godwit-test"); err != nil {
