@@ -9,11 +9,7 @@
 //
 // So a thread of the program's has a signal stack of ours while it is in Go, which the
 // runtime finds at the first call and at every other; it gets its own back when it
-// leaves. A thread that has none when it first calls keeps ours, as it would keep the
-// runtime's, and is not looked at again: that is a system call, which some hosts take half a
-// launch for. It may have another one later, which the runtime finds when a signal
-// comes, but is to put ours back before it gives that up, as whoever has replaced a
-// signal stack does.
+// leaves. A thread that had none keeps ours, as it would keep the runtime's.
 #define _GNU_SOURCE
 #include "object.h"
 #include <pthread.h>
@@ -23,7 +19,6 @@
 enum { SIZE = 128 << 10 };
 
 static __thread void *ours;
-static __thread int looks; // whether it has a stack of its own, at each call
 static pthread_key_t key; // its destructor frees ours
 static int has_key;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -34,7 +29,6 @@ static void destroy(void *stack)
 	if (sigaltstack(NULL, &now) == 0 && now.ss_sp == stack)
 		sigaltstack(&none, NULL);
 	ours = NULL;
-	looks = 0;
 	munmap(stack, SIZE);
 }
 
@@ -55,18 +49,12 @@ static void *create(void)
 
 stack_t gw_enter_go(void)
 {
-	stack_t none = {.ss_flags = SS_DISABLE}, programs;
-	if (ours && !looks)
-		return none;
-	if (!ours && !(ours = create()))
-		return none;
-	if (sigaltstack(&(stack_t){.ss_sp = ours, .ss_size = SIZE}, &programs) != 0) { // the thread runs on its signal stack, which stays
-		looks = 1;
-		return none;
-	}
-	if (programs.ss_sp == ours || programs.ss_flags & SS_DISABLE)
-		return none;
-	looks = 1;
+	stack_t programs;
+	if (!ours)
+		ours = create();
+	// It fails where the thread runs on its signal stack, which then stays.
+	if (!ours || sigaltstack(&(stack_t){.ss_sp = ours, .ss_size = SIZE}, &programs) != 0 || programs.ss_sp == ours)
+		programs.ss_flags = SS_DISABLE;
 	return programs;
 }
 
