@@ -186,9 +186,17 @@ func outermost(spans []migration.Span) (out []migration.Span) {
 	return out
 }
 
+// made fails for a graph that no recording has made.
+func (g *Graph) made() error {
+	if g == nil || g.c == nil {
+		return fmt.Errorf("nil graph: %w", mem.ErrInvalidValue)
+	}
+	return nil
+}
+
 // Figures say what the graph does.
 func (g *Graph) Figures() GraphFigures {
-	if err := g.c.enter(); err != nil {
+	if g.made() != nil || g.c.enter() != nil {
 		return GraphFigures{}
 	}
 	defer g.c.unlock()
@@ -210,7 +218,7 @@ func (e errPlain) Error() string { return string(e) }
 // reads were lost; with a *ReplayError where a command could not be enqueued: those before
 // it stand. It waits for no command, but for room, as an enqueue does.
 func (g *Graph) Replay(ctx context.Context, q *Queue, in Bindings, wait ...Event) (Event, error) {
-	if err := q.made(); err != nil {
+	if err := errors.Join(q.made(), g.made()); err != nil {
 		return Event{}, err
 	}
 	c := g.c

@@ -155,6 +155,11 @@ func TestWhatCannotBeRecordedOrReplayed(t *testing.T) {
 	}
 	_, err = g.Replay(ctx, nil, runtime.Bindings{})
 	require.ErrorIs(t, err, mem.ErrInvalidQueue)
+	_, err = new(runtime.Graph).Replay(ctx, q, runtime.Bindings{})
+	require.ErrorIs(t, err, mem.ErrInvalidValue)
+	require.ErrorIs(t, (*runtime.Graph)(nil).Close(), mem.ErrInvalidValue)
+	require.Zero(t, new(runtime.Graph).Figures())
+	require.ErrorIs(t, new(runtime.Recording).Discard(), mem.ErrInvalidValue)
 	_, err = g.Replay(ctx, q, runtime.Bindings{Slots: bound}, runtime.Event{})
 	require.ErrorIs(t, err, mem.ErrInvalidWaitList)
 	require.NoError(t, x.Release())

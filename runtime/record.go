@@ -168,6 +168,9 @@ func (rec *Recording) command(e Event) (int, error) {
 
 // enter takes the planner lock where the recording is not over.
 func (rec *Recording) enter() error {
+	if rec == nil || rec.c == nil {
+		return fmt.Errorf("nil recording: %w", mem.ErrInvalidValue)
+	}
 	if err := rec.c.begin("recording"); err != nil {
 		return err
 	}

@@ -220,6 +220,9 @@ func (rec *Recording) memory() (size, live uint64) {
 // need not be called for a graph without. Replays after it fail with mem.ErrInvalidBuffer, a second
 // Close with mem.ErrClosed.
 func (g *Graph) Close() error {
+	if err := g.made(); err != nil {
+		return err
+	}
 	if err := g.c.call(); err != nil {
 		return err
 	}
