@@ -84,17 +84,17 @@ func ByName(name string) (Policy, error) {
 	case "none":
 		return nil, nil
 	}
-	return nil, fmt.Errorf("eviction policy %q: want one of %s: %w", name, strings.Join(Names(), ", "), mem.ErrInvalidValue)
+	return nil, fmt.Errorf("eviction policy %q: want one of %s: %w", name, strings.Join(names(), ", "), mem.ErrInvalidValue)
 }
 
-// Names are those that ByName takes.
-func Names() []string { return []string{"cost", "lru", "none"} }
+// names are those that ByName takes.
+func names() []string { return []string{"cost", "lru", "none"} }
 
 // Belady is the name of what NewBelady returns.
 const Belady = "belady"
 
 // Policies are the names that Foreseen takes.
-func Policies() []string { return append([]string{Belady}, Names()...) }
+func Policies() []string { return append([]string{Belady}, names()...) }
 
 // Foreseen is ByName where the future is known: then belady makes that policy. An empty name is
 // nil, the runtime's default.

@@ -15,7 +15,7 @@ func access(b, m int, mode mem.Mode) mem.Access {
 }
 
 func TestPoliciesHaveNames(t *testing.T) {
-	for _, name := range Names() {
+	for _, name := range names() {
 		p, err := ByName(name)
 		require.NoError(t, err)
 		if name == "none" {

@@ -115,7 +115,7 @@ func (s *store) room() uint64 {
 	return most - min(most, s.reserved)
 }
 
-// Late implements storage.Late.
+// Late says whether memory that was given back is still on its way (package storage).
 func (s *store) Late() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -171,7 +171,7 @@ var operators = [][]operator{
 // ordered is an operator that compares.
 func ordered(sign string, is func(c int) bool) operator {
 	return operator{sign, func(a, b Value) (Value, error) {
-		c, err := Compare(a, b)
+		c, err := compare(a, b)
 		return truth(is(c)), err
 	}}
 }

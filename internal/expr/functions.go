@@ -107,7 +107,7 @@ func extreme(name string, args []Value, sign int) (Value, error) {
 	}
 	out := args[0]
 	for _, a := range args {
-		c, err := Compare(a, out)
+		c, err := compare(a, out)
 		if err != nil {
 			return Value{}, fmt.Errorf("%s: %w", name, err)
 		}

@@ -231,7 +231,7 @@ func (v Value) As(t Type) (Value, error) {
 			return v, nil
 		}
 	case StringType:
-		if v.Kind == TextKind {
+		if v.Kind == textKind {
 			return v, nil
 		}
 	}
@@ -287,7 +287,7 @@ func (r *Reader) check(n ast.Node, what string, p *Param, bounds limits, v Value
 	}
 	order := func(b Value) int {
 		r.Scope.cost(1)
-		c, err := Compare(v, b)
+		c, err := compare(v, b)
 		if err != nil {
 			c = 1 // nothing that is of the parameter's type comes here
 		}

@@ -32,7 +32,7 @@ const (
 	IntegerKind Kind = iota
 	RealKind
 	DurationKind
-	TextKind
+	textKind
 	ListKind
 )
 
@@ -53,7 +53,7 @@ func Real(v float64) Value { return Value{Kind: RealKind, Float: v} }
 func Duration(v time.Duration) Value { return Value{Kind: DurationKind, Int: int64(v)} }
 
 // Text is v as a Value.
-func Text(v string) Value { return Value{Kind: TextKind, text: v} }
+func Text(v string) Value { return Value{Kind: textKind, text: v} }
 
 // truth is 1 or 0.
 func truth(v bool) Value {
@@ -77,12 +77,12 @@ func (v Value) String() string {
 		return out
 	case DurationKind:
 		return time.Duration(v.Int).String()
-	case TextKind:
+	case textKind:
 		return v.text
 	}
 	var out []string
 	for _, e := range v.List {
-		if e.Kind == TextKind {
+		if e.Kind == textKind {
 			e.text = strconv.Quote(e.text)
 		}
 		out = append(out, e.String())
@@ -242,12 +242,12 @@ func negate(a Value) (Value, error) {
 	return Value{}, fmt.Errorf("-%v: it is not for %v", a, a.Kind)
 }
 
-// Compare orders two numbers, two durations or two texts: negative, 0 or positive.
-func Compare(a, b Value) (int, error) {
+// compare orders two numbers, two durations or two texts: negative, 0 or positive.
+func compare(a, b Value) (int, error) {
 	switch {
 	case a.Kind == b.Kind && (a.Kind == IntegerKind || a.Kind == DurationKind):
 		return cmp.Compare(a.Int, b.Int), nil
-	case a.Kind == TextKind && b.Kind == TextKind:
+	case a.Kind == textKind && b.Kind == textKind:
 		return strings.Compare(a.text, b.text), nil
 	}
 	x, ok := a.Number()

@@ -33,8 +33,8 @@ type Store interface {
 	Check() error
 }
 
-// Late is a Store whose memory may come back to it some time after it was given back.
-type Late interface {
+// late is a Store whose memory may come back to it some time after it was given back.
+type late interface {
 	// Late reports whether the last Take failed though there should be room, and may succeed soon.
 	Late() bool
 }
@@ -188,7 +188,7 @@ func (m *Blocks) shortOf(reqs []mem.Request) (mem.Outcome, error) {
 	if len(m.waiting) > 0 {
 		return mem.NeedsWait, nil
 	}
-	if l, ok := m.store.(Late); ok && l.Late() {
+	if l, ok := m.store.(late); ok && l.Late() {
 		return mem.Late, nil
 	}
 	return mem.Exhausted, nil

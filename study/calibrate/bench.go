@@ -314,13 +314,13 @@ func (b *bench) enqueues() (err error) {
 	return nil
 }
 
-// Figure is a median of several, and how far they spread: half of what lies between the quartiles.
-type Figure struct {
+// figure is a median of several, and how far they spread: half of what lies between the quartiles.
+type figure struct {
 	Value  float64 `json:"ns" show:"measured|span"` // nanoseconds
 	Spread float64 `json:"spread_ns" show:"spread|span"`
 	Times  int     `json:"times" show:"of"`
 }
 
-func figureOf(all []float64) Figure {
-	return Figure{figures.Quantile(all, 0.5), (figures.Quantile(all, 0.75) - figures.Quantile(all, 0.25)) / 2, len(all)}
+func figureOf(all []float64) figure {
+	return figure{figures.Quantile(all, 0.5), (figures.Quantile(all, 0.75) - figures.Quantile(all, 0.25)) / 2, len(all)}
 }

@@ -40,7 +40,7 @@ type Result struct {
 // nanoseconds.
 type Shape struct {
 	Name string `json:"shape" show:"shape"`
-	Figure
+	figure
 	Modelled float64 `json:"modelled_ns" show:"modelled|span"`
 	Off      float64 `json:"off_percent" show:"off by|%+.1f %%"` // modelled over measured, less 100
 	Use      string  `json:"use" show:"used"`                    // read off, fitted, or held out: by no figure
@@ -56,14 +56,14 @@ type calibration struct {
 	time     time.Duration
 	site     *site
 	shapes   []*shape
-	measured map[*shape]Figure
+	measured map[*shape]figure
 	result   Result
 }
 
 // Fit makes a machine of readings. The result is there also where shapes have failed, which it then says;
 // err is why there is none. Of the options it takes the name, the time and whether that counts.
 func Fit(ctx context.Context, r *Readings, o Options) (*Result, error) {
-	c := &calibration{Readings: r, name: o.Name, once: o.Once, time: o.Time, site: r.site(), measured: make(map[*shape]Figure)}
+	c := &calibration{Readings: r, name: o.Name, once: o.Once, time: o.Time, site: r.site(), measured: make(map[*shape]figure)}
 	c.result.Missing = slices.Clone(r.Missing)
 	c.shapes = c.site.shapes(r.Quick)
 	for _, x := range r.Shapes {
@@ -286,7 +286,7 @@ func (c *calibration) modelled(ctx context.Context, text string, shapes []*shape
 	if err != nil {
 		return nil, err
 	}
-	o, err := Modelled(m)
+	o, err := modelledBy(m)
 	if err != nil {
 		return nil, err
 	}
@@ -310,8 +310,8 @@ func (c *calibration) modelled(ctx context.Context, text string, shapes []*shape
 	return out, errors.Join(err, b.close())
 }
 
-// Modelled are the options of a context over a machine, for Options.Runtime.
-func Modelled(m *machine.Machine) (runtime.Options, error) {
+// modelledBy are the options of a context over a machine.
+func modelledBy(m *machine.Machine) (runtime.Options, error) {
 	w, err := virtual.New(m, virtual.Options{Exact: m.Exact(), Stamps: true})
 	if err != nil {
 		return runtime.Options{}, err

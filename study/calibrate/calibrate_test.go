@@ -16,18 +16,25 @@ import (
 
 	"godwit/devices"
 	"godwit/devices/opencl"
+	"godwit/devices/virtual"
 	"godwit/mem"
 	"godwit/runtime"
 	"godwit/study/calibrate"
 	"godwit/study/machine"
 )
 
+// modelled are the options of a context over a machine.
+func modelled(t require.TestingT, m *machine.Machine) runtime.Options {
+	w, err := virtual.New(m, virtual.Options{Exact: m.Exact(), Stamps: true})
+	require.NoError(t, err)
+	return runtime.Options{Devices: w.Devices(), OwnDevices: true, Host: w.Host(), Executor: w, Staging: m.Staging()}
+}
+
 // calibrated measures a machine as if it were devices, and makes another of the readings, as a file keeps them.
 func calibrated(t require.TestingT, text string) (was, is *machine.Machine, r *calibrate.Result) {
 	was, err := machine.Parse("m.yaml", []byte(text), machine.Options{})
 	require.NoError(t, err)
-	o, err := calibrate.Modelled(was)
-	require.NoError(t, err)
+	o := modelled(t, was)
 	opt := calibrate.Options{Runtime: o, Name: "m", Once: true, Quick: true, Time: time.Minute}
 	measured, err := calibrate.Measure(context.Background(), opt)
 	require.NoError(t, err)
@@ -145,8 +152,7 @@ func TestFindsFiguresUnderNoise(t *testing.T) {
 	}
 	was, err := machine.Parse("m.yaml", []byte(alone), machine.Options{})
 	require.NoError(t, err)
-	o, err := calibrate.Modelled(was)
-	require.NoError(t, err)
+	o := modelled(t, was)
 	opt := calibrate.Options{Runtime: o, Name: "m", Once: true, Quick: true, Time: time.Minute}
 	measured, err := calibrate.Measure(t.Context(), opt)
 	require.NoError(t, err)
@@ -249,8 +255,7 @@ func TestReadingsThatCannotBe(t *testing.T) {
 func TestInterrupted(t *testing.T) {
 	m, err := machine.Parse("m.yaml", []byte(pcie), machine.Options{})
 	require.NoError(t, err)
-	o, err := calibrate.Modelled(m)
-	require.NoError(t, err)
+	o := modelled(t, m)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	why := errors.New("enough")
 	r, err := calibrate.Measure(ctx, calibrate.Options{Runtime: o, Name: "m", Once: true, Quick: true, Time: time.Minute, Progress: func(_ string, done, _ int) {

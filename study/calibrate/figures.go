@@ -215,7 +215,7 @@ type table struct {
 	Kernel string   `json:"kernel"`
 	Items  uint64   `json:"work_items"` // at most: a launch has no more than there are elements; 0 is as many
 	Sizes  []uint64 `json:"sizes"`
-	Times  []Figure `json:"times"`
+	Times  []figure `json:"times"`
 }
 
 // write makes the file.

@@ -102,7 +102,7 @@ var classNames = []string{"launch", "fill", "inside", "up", "down", "peer", "rin
 
 // carries reports whether the file says anything of carriers, or of what a host thread owes.
 func (m *Machine) carries() bool {
-	said := func(b Boxed) bool { return b.Threads.Dispatcher+b.Threads.Pilot > 0 || b.First != first{} }
+	said := func(b boxed) bool { return b.Threads.Dispatcher+b.Threads.Pilot > 0 || b.First != first{} }
 	return slices.ContainsFunc(m.boxes, said) || slices.ContainsFunc(m.Devices, func(d Device) bool { return d.Classes != classes{} || d.HandOver != handOvers{} })
 }
 

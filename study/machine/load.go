@@ -585,7 +585,7 @@ func (l *loader) host(n ast.Node) {
 		return
 	}
 	for _, name := range l.name(m, &h.named, maxHosts-len(l.out.Hosts), 0) {
-		l.out.Hosts = append(l.out.Hosts, Boxed{name, h.Host})
+		l.out.Hosts = append(l.out.Hosts, boxed{name, h.Host})
 		l.hosted = name
 	}
 }
@@ -596,7 +596,7 @@ func (l *loader) ofHost(m *yaml.Mapping, d *Device) {
 		d.HostName = l.hosted
 		return
 	}
-	if i := slices.IndexFunc(l.out.Hosts, func(b Boxed) bool { return b.Name == d.HostName }); i < 0 {
+	if i := slices.IndexFunc(l.out.Hosts, func(b boxed) bool { return b.Name == d.HostName }); i < 0 {
 		var have []string
 		for _, b := range l.out.Hosts {
 			have = append(have, b.Name)

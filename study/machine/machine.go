@@ -34,7 +34,7 @@ type Machine struct {
 	Source      string       // the file
 	Params      []expr.Param // that it was given, which show in all that follows
 	Host        Host         // the figures of hosts that say no others
-	Hosts       []Boxed      // where there are several, or one that is named
+	Hosts       []boxed      // where there are several, or one that is named
 	Devices     []Device
 	Switches    []switchNode
 	Links       []Link
@@ -44,7 +44,7 @@ type Machine struct {
 
 	// What build makes of the above.
 	channels []channel
-	boxes    []Boxed             // Hosts, or the one that there is
+	boxes    []boxed             // Hosts, or the one that there is
 	hostMem  []network.Channel   // by host
 	cores    [][]network.Channel // by host: the cores that its devices share
 	engines  []engine
@@ -76,8 +76,8 @@ type Host struct {
 	Pageable uint64  `json:"pageable_bytes_per_s,omitempty" yaml:"pageable" unit:"bandwidth"` // of a copy from or to memory of the program's own; 0 is without limit
 }
 
-// Boxed is a host of several: a box of a cluster.
-type Boxed struct {
+// boxed is a host of several: a box of a cluster.
+type boxed struct {
 	Name string
 	Host
 }
@@ -260,7 +260,7 @@ func (m *Machine) build() {
 		return int32(len(m.engines) - 1)
 	}
 	if m.boxes = m.Hosts; len(m.boxes) == 0 {
-		m.boxes = []Boxed{{"host", m.Host}}
+		m.boxes = []boxed{{"host", m.Host}}
 	}
 	nodes, numbers := make(map[string]int), make(map[string]int)
 	for h := range m.boxes {

@@ -27,7 +27,7 @@ const (
 	Driver    Kind = "driver"    // of all devices
 	Machine   Kind = "machine"   // that is modelled
 
-	MachineParameter Kind = "machine parameter" // of it: --set machine.NAME
+	machineParameter Kind = "machine parameter" // of it: --set machine.NAME
 )
 
 // Axis is something that changes from point to point, with the values that it takes.
@@ -58,7 +58,7 @@ func ParseAxis(text string) (Axis, error) {
 	}
 	a := Axis{Kind: Parameter, Name: name}
 	if strings.HasPrefix(name, OfMachine) {
-		a.Kind = MachineParameter
+		a.Kind = machineParameter
 	}
 	for _, item := range split(list) {
 		values, err := expand(strings.TrimSpace(item))

@@ -104,7 +104,7 @@ func (c *Config) Scenario(ctx context.Context, settings []Setting) (*scenario.Sc
 func MachineOptions(s *scenario.Scenario, settings []Setting) machine.Options {
 	opt := machine.Options{Devices: len(s.Devices), Set: make(map[string]string)}
 	for _, p := range settings {
-		if p.Axis.Kind == MachineParameter {
+		if p.Axis.Kind == machineParameter {
 			opt.Set[strings.TrimPrefix(p.Axis.Name, OfMachine)] = p.Value
 		}
 	}
