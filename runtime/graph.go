@@ -69,6 +69,9 @@ type NewValue struct {
 type Bindings struct {
 	Slots  []Binding  // each slot of the recording, once
 	Values []NewValue // others are as recorded
+	// Queues, where not empty, are taken in place of those on which the commands were recorded, in the order
+	// in which the recording named these; each is of the same device.
+	Queues []*Queue
 	// Events, where not empty, has an entry for each recorded command, in the order of their
 	// recording, and gets the event of that command in this replay.
 	Events []Event
@@ -256,6 +259,9 @@ func (g *Graph) check(q *Queue, in *Bindings) error {
 	if q.recording.Load() != nil {
 		return fmt.Errorf("queue %s records: %w", q.name, mem.ErrInvalidOperation)
 	}
+	if err := g.checkQueues(in.Queues); err != nil {
+		return err
+	}
 	if n := len(in.Events); n != 0 && n != len(g.rec.commands) {
 		return fmt.Errorf("room for %d events: the graph has %d commands: %w", n, len(g.rec.commands), mem.ErrInvalidValue)
 	}
@@ -275,6 +281,26 @@ func (g *Graph) check(q *Queue, in *Bindings) error {
 		old := &g.rec.commands[v.Value.command].launch.Args[v.Value.arg]
 		if v.Arg.kind != devices.ArgValue || len(v.Arg.value()) != len(old.value()) {
 			return fmt.Errorf("value %d: an argument by value of %d bytes is wanted: %w", i, len(old.value()), mem.ErrArgSize)
+		}
+	}
+	return nil
+}
+
+// checkQueues tests queues that are to take the place of the recording's.
+func (g *Graph) checkQueues(list []*Queue) error {
+	if n := len(list); n != 0 && n != len(g.rec.queues) {
+		return fmt.Errorf("%d queues, in place of %d: %w", n, len(g.rec.queues), mem.ErrInvalidValue)
+	}
+	for i, q := range list {
+		switch err := q.made(); {
+		case err != nil:
+			return err
+		case q.c != g.c:
+			return fmt.Errorf("queue %s is of context %s, the graph of %s: %w", q.name, q.c.name, g.c.name, mem.ErrInvalidContext)
+		case q.mem != g.rec.queues[i].mem:
+			return fmt.Errorf("queue %s in place of queue %s, of another device: %w", q.name, g.rec.queues[i].name, mem.ErrInvalidDevice)
+		case q.recording.Load() != nil:
+			return fmt.Errorf("queue %s records: %w", q.name, mem.ErrInvalidOperation)
 		}
 	}
 	return nil
@@ -359,7 +385,7 @@ func (r *replay) begin(q *Queue, in *Bindings, wait []Event) (err error) {
 	if err := q.live(); err != nil {
 		return err
 	}
-	if err := g.alive(); err != nil {
+	if err := g.alive(in.Queues); err != nil {
 		return err
 	}
 	if g.user, err = c.events.appendWaits(g.user[:0], c, wait); err != nil {
@@ -371,12 +397,20 @@ func (r *replay) begin(q *Queue, in *Bindings, wait []Event) (err error) {
 	if g.plain != "" {
 		return errPlain(g.plain)
 	}
+	for i, q := range in.Queues {
+		if g.rec.queues[i].inOrder && !q.inOrder {
+			return errPlain("an in-order queue is replaced by one that is out of order")
+		}
+	}
 	return g.place(in)
 }
 
-// alive fails where something is gone that the commands name. c.mu is held.
-func (g *Graph) alive() error {
-	for _, q := range g.queues {
+// alive fails where something is gone that the commands name, which go to some queues or, where there are none, their own. c.mu is held.
+func (g *Graph) alive(queues []*Queue) error {
+	if len(queues) == 0 {
+		queues = g.queues
+	}
+	for _, q := range queues {
 		if err := q.live(); err != nil {
 			return err
 		}

@@ -18,8 +18,9 @@ type instance struct {
 	commands []recorded
 	handles  map[*Buffer]*Buffer // of slots: the recording's and this one's
 	uses     []boundUse
-	changed  []Value // from what was recorded
-	stale    []int   // commands of which the last bind changed values
+	changed  []Value  // from what was recorded
+	stale    []int    // commands of which the last bind changed values or queue
+	queues   []*Queue // that took the place of the recording's
 }
 
 // boundUse is a use of a slot.
@@ -94,12 +95,30 @@ func (in *instance) bind(to *Bindings) error {
 		in.commands[v.command].launch.Args[v.arg] = in.rec.commands[v.command].launch.Args[v.arg]
 	}
 	in.changed = in.changed[:0]
+	if !slices.Equal(in.queues, to.Queues) {
+		in.onto(to.Queues)
+	}
 	for i := range to.Values {
 		v := &to.Values[i]
 		in.commands[v.Value.command].launch.Args[v.Value.arg] = v.Arg
 		in.changed, in.stale = append(in.changed, v.Value), append(in.stale, v.Value.command)
 	}
 	return nil
+}
+
+// onto has the commands go to some queues, or where there are none to those of the recording.
+func (in *instance) onto(queues []*Queue) {
+	in.queues = append(in.queues[:0], queues...)
+	for i := range in.commands {
+		k := &in.commands[i]
+		q := in.rec.commands[i].req.q
+		if len(queues) > 0 {
+			q = queues[k.queue]
+		}
+		if k.req.q != q {
+			k.req.q, in.stale = q, append(in.stale, i)
+		}
+	}
 }
 
 // enqueue enqueues the commands that were not accepted yet, and the marker.
@@ -111,12 +130,16 @@ func (r *replay) enqueue(ctx context.Context, q *Queue, to *Bindings, wait []Eve
 		return Event{}, err
 	}
 	points := append(r.points, make([]mem.Point, len(inst.commands)-len(r.points))...)
+	before := make([]mem.Point, len(g.rec.queues)) // the last point on each
 	for i := len(r.points); i < len(points); i++ {
 		k := &inst.commands[i]
 		in := borrowed{launch: k.launch, uses: k.uses, to: k.to}
 		k.req.after, k.req.listed = slices.Clone(user), !k.listless
 		for _, n := range k.after {
 			k.req.after = append(k.req.after, mem.Wait{Point: points[n], Kind: mem.Data})
+		}
+		if b := before[k.queue]; !b.IsZero() && g.rec.queues[k.queue].inOrder && !k.req.q.inOrder {
+			k.req.after = append(k.req.after, mem.Wait{Point: b, Kind: mem.Order})
 		}
 		e, err := c.carry(ctx, &k.req, &in)
 		if err == nil {
@@ -125,6 +148,7 @@ func (r *replay) enqueue(ctx context.Context, q *Queue, to *Bindings, wait []Eve
 		if err != nil {
 			return Event{}, &ReplayError{i, err}
 		}
+		before[k.queue] = points[i]
 	}
 	c.lock()
 	defer c.unlock()

@@ -33,6 +33,7 @@ type Queue struct {
 	dev       devices.Queue // immutable
 	line      *mem.Timeline // immutable: dev's
 	prompt    bool          // immutable: dev is never to be flushed (devices.Prompt)
+	of        *Queue        // immutable: for which it stands in a recording (Context.RecordApart); else nil
 
 	closed  bool          // protected by c.mu
 	closing chan struct{} // protected by c.mu: closed once dev.Close has returned; nil where nobody is in it
@@ -198,6 +199,12 @@ func (q *Queue) made() error {
 
 // live fails where q was closed. c.mu is held.
 func (q *Queue) live() error {
+	if q.of != nil {
+		if q.recording.Load() == nil {
+			return fmt.Errorf("queue %s of a recording that is over: %w", q.name, mem.ErrInvalidQueue)
+		}
+		return q.of.live()
+	}
 	if q.c.closed {
 		return fmt.Errorf("queue %s: context %s: %w", q.name, q.c.name, errContextClosed)
 	}
@@ -296,6 +303,10 @@ func (q *Queue) Flush() error {
 func (q *Queue) Close() error {
 	if err := q.enter(); err != nil {
 		return err
+	}
+	if q.of != nil {
+		q.c.unlock()
+		return fmt.Errorf("close of queue %s of a recording: it ends with that: %w", q.name, mem.ErrInvalidOperation)
 	}
 	q.closed = true
 	q.c.unlock()

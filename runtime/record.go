@@ -44,6 +44,7 @@ type handle struct {
 // recorded is a command of a recording. Its buffers are the recording's own.
 type recorded struct {
 	req      request
+	queue    int // of the recording's
 	launch   *Launch
 	uses     []use
 	to       []mem.MemoryID
@@ -67,6 +68,24 @@ type slot struct{ rec *Recording }
 // mem.ErrInvalidQueue where a queue is closed, or there is none, and with
 // mem.ErrInvalidOperation where one is recording already.
 func (c *Context) Record(queues ...*Queue) (*Recording, error) {
+	return c.recordOn(queues, func(q *Queue) *Queue { return q })
+}
+
+// RecordApart is Record for queues that go on taking commands meanwhile: recorded is what is
+// enqueued on queues of the recording's own (Recording.Queues), which stand for these and take commands until it
+// is over. Recorded commands then wait for their wait lists and, on an in-order queue, for the
+// recorded command before them: markers and barriers without a list wait for nothing else.
+func (c *Context) RecordApart(queues ...*Queue) (*Recording, error) {
+	return c.recordOn(queues, func(q *Queue) *Queue {
+		return &Queue{c: c, name: q.name, mem: q.mem, inOrder: q.inOrder, profiling: q.profiling, dev: q.dev, line: q.line, prompt: q.prompt, of: q}
+	})
+}
+
+// Queues are those that record, in the order in which they were named.
+func (rec *Recording) Queues() []*Queue { return slices.Clone(rec.queues) }
+
+// recordOn begins a recording on what stands for some queues.
+func (c *Context) recordOn(queues []*Queue, stand func(*Queue) *Queue) (*Recording, error) {
 	if len(queues) == 0 {
 		return nil, fmt.Errorf("recording of no queue: %w", mem.ErrInvalidQueue)
 	}
@@ -82,15 +101,19 @@ func (c *Context) Record(queues ...*Queue) (*Recording, error) {
 		return nil, err
 	}
 	defer c.unlock()
-	for _, q := range queues {
+	rec := &Recording{c: c, handles: make(map[handle]*Buffer), numbers: make(map[mem.BufferID]int)}
+	for i, q := range queues {
 		if err := q.live(); err != nil {
 			return nil, fmt.Errorf("recording: %w", err)
 		}
-		if q.recording.Load() != nil {
+		if slices.Contains(queues[:i], q) {
+			return nil, fmt.Errorf("recording: queue %s is named twice: %w", q.name, mem.ErrInvalidOperation)
+		}
+		rec.queues = append(rec.queues, stand(q))
+		if rec.queues[i].recording.Load() != nil {
 			return nil, fmt.Errorf("recording: queue %s records already: %w", q.name, mem.ErrInvalidOperation)
 		}
 	}
-	rec := &Recording{c: c, queues: slices.Clone(queues), handles: make(map[handle]*Buffer), numbers: make(map[mem.BufferID]int)}
 	for _, q := range rec.queues {
 		q.recording.Store(rec)
 	}
@@ -219,7 +242,10 @@ func (rec *Recording) add(req *request, in *borrowed) (e Event, done bool, err e
 	if !recordable[req.op] || req.awaited {
 		return Event{}, true, fmt.Errorf("%v on queue %s, which records: what waits, and what only the host does, cannot be recorded: %w", req.op, req.q.name, mem.ErrInvalidOperation)
 	}
-	r := recorded{req: *req, listless: len(in.wait) == 0}
+	r := recorded{req: *req, queue: slices.Index(rec.queues, req.q), listless: len(in.wait) == 0}
+	if of := req.q.of; of != nil {
+		r.req.q, r.listless = of, false
+	}
 	for i := range in.wait {
 		k, err := rec.command(in.wait[i])
 		if err != nil {

@@ -1,0 +1,77 @@
+package runtime
+
+import (
+	"fmt"
+	"slices"
+
+	"godwit/devices"
+	"godwit/mem"
+)
+
+// SetLaunch changes recorded command number i, a launch, for all replays from here on: its arguments by value, its
+// local memory, and its index space. What it uses of buffers has to stay as it was recorded: that is what the round was
+// planned with. A replay under way is not changed.
+//
+// Errors are those of EnqueueLaunch, and mem.ErrInvalidOperation where command i is no launch of that kernel, or uses
+// other buffers, or shared virtual memory: record anew.
+func (g *Graph) SetLaunch(i int, l Launch) error {
+	if err := g.made(); err != nil {
+		return err
+	}
+	if err := g.c.begin("graph"); err != nil {
+		return err
+	}
+	defer g.c.unlock()
+	if i < 0 || i >= len(g.rec.commands) || g.rec.commands[i].launch == nil {
+		return fmt.Errorf("command %d of a graph is no launch: %w", i, mem.ErrInvalidOperation)
+	}
+	old := &g.rec.commands[i]
+	if err := old.req.q.checkLaunch(&l); err != nil {
+		return err
+	}
+	if err := old.launch.samePlan(&l); err != nil {
+		return fmt.Errorf("command %d of a graph, launch of %s: %w", i, l.Kernel.name, err)
+	}
+	now := g.bound.commands[i].launch
+	old.launch = g.rec.keepLaunch(&l)
+	now.Global, now.Local, now.Offset = old.launch.Global, old.launch.Local, old.launch.Offset
+	for k := range now.Args {
+		if now.Args[k].kind != devices.ArgBuffer {
+			now.Args[k] = old.launch.Args[k]
+		}
+	}
+	if len(g.prepared) > 0 {
+		g.prepared[i].ready = false
+	}
+	return nil
+}
+
+// samePlan fails where another launch cannot take this one's place in a plan.
+func (l *Launch) samePlan(o *Launch) error {
+	if l.Kernel.prog != o.Kernel.prog || l.Kernel.name != o.Kernel.name {
+		return fmt.Errorf("it was recorded as launch of %s: %w", l.Kernel.name, mem.ErrInvalidOperation)
+	}
+	if len(l.SVM)+len(o.SVM) > 0 || slices.ContainsFunc(o.Args, func(a Arg) bool { return a.kind == devices.ArgSVM }) {
+		return fmt.Errorf("it uses shared virtual memory: %w", mem.ErrInvalidOperation)
+	}
+	for i := range l.Args {
+		if !l.Args[i].sameUse(&o.Args[i]) {
+			return fmt.Errorf("argument %d uses another buffer, or otherwise, than was recorded: %w", i, mem.ErrInvalidOperation)
+		}
+	}
+	return nil
+}
+
+// sameUse reports whether two arguments use the same bytes in the same way.
+func (a *Arg) sameUse(o *Arg) bool {
+	switch {
+	case a.kind != o.kind:
+		return false
+	case a.kind != devices.ArgBuffer:
+		return true
+	case a.buf == nil || o.buf == nil:
+		return a.buf == nil && o.buf == nil
+	}
+	return a.buf.root == o.buf.root && a.buf.view == o.buf.view && a.mode == o.mode && a.whole == o.whole &&
+		a.ranged == o.ranged && a.off == o.off && (!a.ranged || a.size == o.size)
+}
