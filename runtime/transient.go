@@ -1,9 +1,11 @@
 package runtime
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"godwit/bufalloc/pack"
 	"godwit/mem"
@@ -13,12 +15,13 @@ import (
 
 // Transients: buffers whose content nobody needs once a replay has ended. Those that the
 // same memories use lie in one buffer of the graph's, the arena, where the offline packer has placed
-// them by their lifetimes in the round. They are views of it from then on: so who follows in the
-// same bytes waits for who was there, in a round and from one replay to the next, by the hazards
+// them by their lifetimes in the round; and so do those of several sets of memories, where
+// the peaks of these come at different times. They are views of it from then on: so who follows in the
+// same bytes of a memory waits for who was there, in a round and from one replay to the next, by the hazards
 // of the arena. Their content ends with the round: nothing of an arena is written back for an
 // eviction, and nothing is brought at the begin of a replay.
 
-// packNodes is how many placements the packer tries for one arena.
+// packNodes is how many placements the packer tries for one arena, beside two for each transient.
 const packNodes = 100_000
 
 // Transient makes a buffer of size bytes for commands of this recording only, without content
@@ -45,9 +48,10 @@ type life struct {
 
 // arena is where some transients lie.
 type arena struct {
-	at    mem.MemorySet
+	at    mem.MemorySet // each has all of it
 	of    []*root
 	items []pack.Item
+	live  uint64 // the most bytes that are in use at once
 	size  uint64
 	root  *root
 }
@@ -86,8 +90,9 @@ func (rec *Recording) pack(ctx context.Context) error {
 		l.arena, a.of = a, append(a.of, r)
 		a.items = append(a.items, pack.Item{Lower: uint64(l.first), Upper: uint64(l.last) + 1, Size: size, Align: rec.c.align})
 	}
+	rec.join()
 	for _, a := range rec.arenas {
-		placed, err := pack.Minimize(ctx, a.items, pack.Options{Nodes: packNodes})
+		placed, err := pack.Minimize(ctx, a.items, pack.Options{Nodes: packNodes + 2*uint64(len(a.items))})
 		if err != nil {
 			return fmt.Errorf("transients: %w", err)
 		}
@@ -97,6 +102,51 @@ func (rec *Recording) pack(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// join has each arena become one with that earlier one with which it saves the most bytes, if there is one with which it
+// takes no more: those of fewer memories first, since what they are joined to then is for those of more.
+func (rec *Recording) join() {
+	var out []*arena
+	slices.SortStableFunc(rec.arenas, func(a, b *arena) int { return cmp.Compare(a.at.Len(), b.at.Len()) })
+	for _, a := range rec.arenas {
+		a.live = rec.peak(a.items)
+		var with *arena
+		var live, best uint64
+		for _, b := range out {
+			both := rec.peak(a.items, b.items)
+			apart, one := a.live*uint64(a.at.Len())+b.live*uint64(b.at.Len()), both*uint64(a.at.Union(b.at).Len())
+			if apart >= one && (with == nil || apart-one > best) {
+				with, live, best = b, both, apart-one
+			}
+		}
+		if with == nil {
+			out = append(out, a)
+			continue
+		}
+		with.at, with.of, with.items, with.live = with.at.Union(a.at), append(with.of, a.of...), append(with.items, a.items...), live
+		for _, r := range a.of {
+			rec.lives[r].arena = with
+		}
+	}
+	rec.arenas = out
+}
+
+// peak is the most bytes that items have at once.
+func (rec *Recording) peak(lists ...[]pack.Item) (most uint64) {
+	change := make([]int64, len(rec.commands)+1)
+	for _, items := range lists {
+		for _, it := range items {
+			change[it.Lower] += int64(it.Size)
+			change[it.Upper] -= int64(it.Size)
+		}
+	}
+	now := int64(0)
+	for _, n := range change {
+		now += n
+		most = max(most, uint64(now))
+	}
+	return most
 }
 
 // settle makes the arenas, and the transients views of them. c.mu is held.
@@ -193,22 +243,16 @@ func (rec *Recording) release() error {
 // memory says how many bytes the arenas take on all memories together, and how many of the
 // transients are in use at once at most, summed over the memories.
 func (rec *Recording) memory() (size, live uint64) {
-	peaks := make(map[mem.MemoryID]uint64)
-	for i := range rec.commands {
-		now := make(map[mem.MemoryID]uint64)
-		for _, r := range rec.transients {
-			if l := rec.lives[r]; l.used && l.first <= i && i <= l.last {
-				for m := range l.at.All() {
-					now[m] += r.size
-				}
+	on := make(map[mem.MemoryID][]pack.Item)
+	for _, r := range rec.transients {
+		if l := rec.lives[r]; l.used {
+			for m := range l.at.All() {
+				on[m] = append(on[m], pack.Item{Lower: uint64(l.first), Upper: uint64(l.last) + 1, Size: r.size})
 			}
 		}
-		for m, n := range now {
-			peaks[m] = max(peaks[m], n)
-		}
 	}
-	for _, n := range peaks {
-		live += n
+	for _, items := range on {
+		live += rec.peak(items)
 	}
 	for _, a := range rec.arenas {
 		size += a.size * uint64(a.at.Len())

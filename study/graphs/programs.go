@@ -1,0 +1,170 @@
+package graphs
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+
+	"godwit/bufalloc/pack"
+	"godwit/mem"
+)
+
+const float = 4 // bytes
+
+// MLP is a training step of a perceptron of layers x width, data-parallel: each device has a
+// batch of its own, the gradients are summed up round a ring, and of each layer the last of it has the momentum.
+func MLP(devices, layers int, batch, width uint64) *Graph {
+	g := &Graph{Name: "mlp", Devices: devices}
+	var w, momentum []int
+	for l := range layers {
+		w, momentum = append(w, g.add(false, width*width*float, "w%d", l)), append(momentum, g.add(false, width*width*float, "m%d", l))
+	}
+	act, grad := make([][]int, devices), make([]int, devices)
+	for d := range devices {
+		act[d] = []int{g.add(false, batch*width*float, "x%d", d)}
+		for l := range layers {
+			y := g.add(true, batch*width*float, "act%d.%d", d, l)
+			g.run(d, "forward", slices.Concat(g.in(act[d][l], w[l]), g.out(y))...)
+			act[d] = append(act[d], y)
+		}
+		labels := g.add(false, batch*float, "labels%d", d)
+		grad[d] = g.add(true, batch*width*float, "dact%d.%d", d, layers)
+		g.run(d, "loss", slices.Concat(g.in(act[d][layers], labels), g.out(grad[d]))...)
+	}
+	for l := layers - 1; l >= 0; l-- {
+		owner, sums := l%devices, make([]int, devices)
+		for d := range devices {
+			sums[d] = g.add(true, width*width*float, "dw%d.%d", d, l)
+			g.run(d, "weights' gradient", slices.Concat(g.in(act[d][l], grad[d]), g.out(sums[d]))...)
+			if l > 0 {
+				before := g.add(true, batch*width*float, "dact%d.%d", d, l)
+				g.run(d, "backward", slices.Concat(g.in(grad[d], w[l], act[d][l]), g.out(before))...)
+				grad[d] = before
+			}
+		}
+		for d := owner + 1; d < owner+devices; d++ { // round the ring
+			next := (d + 1) % devices
+			g.run(next, "sum", slices.Concat(g.in(sums[d%devices]), g.inOut(sums[next]))...)
+		}
+		g.run(owner, "update", slices.Concat(g.in(sums[owner]), g.inOut(w[l], momentum[l]))...)
+	}
+	return g
+}
+
+// Decoder is one token of a transformer of layers x width for a batch of sequences, at position
+// at of tokens: each device has some of the layers, and their keys and values.
+func Decoder(devices, layers int, width, batch, tokens, at uint64) *Graph {
+	g := &Graph{Name: "decoder", Devices: devices}
+	row, hidden := batch*width*float, batch*width*float
+	token := g.add(false, max(128, batch*float), "token")
+	embedding := g.add(false, 8*width*width*float, "embedding")
+	x := g.add(true, hidden, "x")
+	g.run(0, "embed", slices.Concat(g.in(token, embedding), g.out(x))...)
+	for l := range layers {
+		d := l * devices / layers
+		temp := func(size uint64, name string) int { return g.add(true, size, "%s%d", name, l) }
+		weights := func(n uint64, name string) int { return g.add(false, n*width*width*float, "%s%d", name, l) }
+		keys, values := g.add(false, tokens*row, "k%d", l), g.add(false, tokens*row, "v%d", l)
+		h, qkv := temp(hidden, "h"), temp(3*hidden, "qkv")
+		g.run(d, "norm", slices.Concat(g.in(x), g.out(h))...)
+		g.run(d, "qkv", slices.Concat(g.in(h, weights(3, "wqkv")), g.out(qkv))...)
+		for _, cache := range []int{keys, values} {
+			g.run(d, "append", append(g.in(qkv), Use{cache, mem.Range{Start: at * row, End: (at + 1) * row}, mem.Write})...)
+		}
+		past := mem.Range{End: (at + 1) * row}
+		scores, attended := temp(max(128, batch*(at+1)*float), "scores"), temp(hidden, "att")
+		g.run(d, "scores", slices.Concat(g.in(qkv), []Use{{keys, past, mem.Read}}, g.out(scores))...)
+		g.run(d, "attend", slices.Concat(g.in(scores), []Use{{values, past, mem.Read}}, g.out(attended))...)
+		mid, h2, up, next := temp(hidden, "mid"), temp(hidden, "h2"), temp(4*hidden, "up"), temp(hidden, "x")
+		g.run(d, "project", slices.Concat(g.in(x, attended, weights(1, "wo")), g.out(mid))...)
+		g.run(d, "norm", slices.Concat(g.in(mid), g.out(h2))...)
+		g.run(d, "up", slices.Concat(g.in(h2, weights(4, "w1")), g.out(up))...)
+		g.run(d, "down", slices.Concat(g.in(mid, up, weights(4, "w2")), g.out(next))...)
+		x = next
+	}
+	g.run(devices-1, "sample", slices.Concat(g.in(x), g.out(token))...)
+	return g
+}
+
+// Halo is two steps of a stencil over rows x columns of devices, each with a tile of n x n: edges are
+// packed, read by the neighbours, and the tiles computed, from u to v and back.
+func Halo(rows, columns int, n uint64) *Graph {
+	g := &Graph{Name: "halo", Devices: rows * columns}
+	var tiles [2][]int
+	for d := range g.Devices {
+		for k := range tiles {
+			tiles[k] = append(tiles[k], g.add(false, n*n*float, "%c%d", "uv"[k], d))
+		}
+	}
+	for step := range 2 {
+		from, to := tiles[step], tiles[1-step]
+		into := make([][]int, g.Devices) // edges that each reads
+		for d := range g.Devices {
+			for dir, next := range []int{
+				(d/columns+rows-1)%rows*columns + d%columns, (d/columns+1)%rows*columns + d%columns,
+				d/columns*columns + (d+columns-1)%columns, d/columns*columns + (d+1)%columns,
+			} {
+				if next == d {
+					continue
+				}
+				edge := g.add(true, n*float, "edge%d.%d.%d", step, d, dir)
+				g.run(d, "pack", slices.Concat(g.in(from[d]), g.out(edge))...)
+				into[next] = append(into[next], edge)
+			}
+		}
+		for d := range g.Devices {
+			g.run(d, "stencil", slices.Concat(g.in(from[d]), g.in(into[d]...), g.out(to[d]))...)
+		}
+	}
+	return g
+}
+
+// Real are the three programs at sizes for tests, on so many devices, 2 or 4.
+func Real(devices int) []*Graph {
+	return []*Graph{
+		MLP(devices, 8, 64, 64),
+		Decoder(devices, 8, 64, 4, 32, 20),
+		Halo(devices/2, 2, 64),
+	}
+}
+
+// Lives is a graph of transients with these lifetimes on one device: each is written at the begin of its own and read at the end.
+func Lives(items []pack.Item) *Graph {
+	g := &Graph{Name: "lives", Devices: 1}
+	ends := make(map[uint64][]Use) // by time
+	for i, it := range items {
+		b := g.add(true, it.Size, "t%d", i)
+		ends[it.Lower] = append(ends[it.Lower], g.out(b)...)
+		if it.Upper > it.Lower+1 {
+			ends[it.Upper-1] = append(ends[it.Upper-1], g.in(b)...)
+		}
+	}
+	for _, at := range slices.Sorted(maps.Keys(ends)) {
+		g.run(0, "any", ends[at]...)
+	}
+	return g
+}
+
+// Random is a made-up round: buffers of sizes of size's, of which commands on some devices use a few each.
+func Random(dice *rand.Rand, devices, buffers, commands int, size func() uint64) *Graph {
+	g := &Graph{Name: fmt.Sprintf("random-%d-%d-%d", devices, buffers, commands), Devices: devices}
+	for b := range buffers {
+		g.add(dice.IntN(4) == 0, size(), "b%d", b)
+	}
+	written := make([]bool, buffers)
+	for range commands {
+		var uses []Use
+		for range 1 + dice.IntN(3) {
+			b, mode := dice.IntN(buffers), []mem.Mode{mem.Read, mem.Read, mem.ReadWrite, mem.Write}[dice.IntN(4)]
+			if g.Buffers[b].Transient && !written[b] {
+				mode = mem.Write
+			}
+			if !contains(uses, b) {
+				uses, written[b] = append(uses, g.use(mode, b)...), true
+			}
+		}
+		g.run(dice.IntN(devices), "any", uses...)
+	}
+	return g
+}
