@@ -98,14 +98,6 @@ func combine(s, t MemorySet, f func(a, b uint64) uint64) MemorySet {
 	return out
 }
 
-// single is the set of one memory.
-func single(id MemoryID) MemorySet {
-	if id < 64 {
-		return MemorySet{low: 1 << id}
-	}
-	return MemorySet{one: id}
-}
-
 // Has reports whether id is a member.
 func (s MemorySet) Has(id MemoryID) bool {
 	if id < 64 {
@@ -116,10 +108,22 @@ func (s MemorySet) Has(id MemoryID) bool {
 }
 
 // With returns s and id.
-func (s MemorySet) With(id MemoryID) MemorySet { return s.Union(single(id)) }
+func (s MemorySet) With(id MemoryID) MemorySet {
+	if id < 64 {
+		s.low |= 1 << id
+		return s
+	}
+	return s.Union(MemorySet{one: id})
+}
 
 // Without returns s less id.
-func (s MemorySet) Without(id MemoryID) MemorySet { return s.Minus(single(id)) }
+func (s MemorySet) Without(id MemoryID) MemorySet {
+	if id < 64 {
+		s.low &^= 1 << id
+		return s
+	}
+	return s.Minus(MemorySet{one: id})
+}
 
 // Union returns the members of either set.
 func (s MemorySet) Union(t MemorySet) MemorySet {

@@ -266,14 +266,9 @@ func (p *Planner) wants(dst *Plan, accs []mem.Access, spans []Span) {
 			p.want(dst, b, n)
 		}
 	}
-}
-
-// lastNeed is the place + 1 of what was needed last of a buffer, 0 where nothing was.
-func (p *Planner) lastNeed(b *buffer, id mem.BufferID) int32 {
-	if i := b.needed; i != 0 && int(i) <= len(p.needed) && p.needed[i-1].Buffer == id {
-		return i
+	for i := range p.needed {
+		p.buffers[uint32(p.needed[i].Buffer)].needed = 0
 	}
-	return 0 // of an earlier plan
 }
 
 // need adds to p.needed what has to lie in one block, less what lies in another of them. There
@@ -284,8 +279,7 @@ func (p *Planner) need(n Span) {
 	if !b.byRange(n.Memory) {
 		n.Range = mem.Range{End: b.content.Size()}
 	}
-	last := p.lastNeed(b, n.Buffer)
-	for i := last; i != 0; i = p.needed[i-1].next {
+	for i := b.needed; i != 0; i = p.needed[i-1].next {
 		switch o := &p.needed[i-1]; {
 		case o.Memory != n.Memory:
 		case o.Range.Contains(n.Range):
@@ -294,7 +288,7 @@ func (p *Planner) need(n Span) {
 			o.Range = mem.Range{}
 		}
 	}
-	p.needed = append(p.needed, need{n, last})
+	p.needed = append(p.needed, need{n, b.needed})
 	b.needed = int32(len(p.needed))
 }
 
@@ -303,7 +297,7 @@ func (p *Planner) need(n Span) {
 // is kept again only then.
 func (p *Planner) want(dst *Plan, b *buffer, n *need) {
 	all := false
-	for i := p.lastNeed(b, n.Buffer); i != 0; i = p.needed[i-1].next {
+	for i := b.needed; i != 0; i = p.needed[i-1].next {
 		o := &p.needed[i-1]
 		all = all || o != n && o.Memory == n.Memory && !o.Range.Empty()
 	}

@@ -124,7 +124,7 @@ type buffer struct {
 	leaving     uint64       // the Evict (Planner.evictions) which made it leave a memory
 	leavingFrom mem.MemoryID // that memory
 
-	needed int32 // where its last need is in Planner.needed (lastNeed)
+	needed int32 // during wants, the place + 1 of its last need in Planner.needed; else 0
 }
 
 // content is what a byte is worth. Valid is empty where version is 0, and where
@@ -274,8 +274,8 @@ func (p *Planner) Stored(w Want, class mem.Class, until ...mem.Point) error {
 	if !there {
 		p.addBlock(b, uint32(w.Buffer), m, r, w.Span, class)
 	}
-	s.seed(r, until)
 	if len(until) > 0 {
+		s.seed(r, until)
 		p.edits++
 	}
 	return nil
@@ -286,12 +286,10 @@ func (s *store) seed(r mem.Range, until []mem.Point) {
 	for _, at := range until {
 		s.read(r, at)
 	}
-	if len(until) > 0 {
-		s.hazards.Update(r, func(_ mem.Range, h hazard) hazard {
-			h.busy = h.readers[0] != mem.Point{} || h.more != 0
-			return h
-		})
-	}
+	s.hazards.Update(r, func(_ mem.Range, h hazard) hazard {
+		h.busy = h.readers[0] != mem.Point{} || h.more != 0
+		return h
+	})
 }
 
 // Unstored says that the blocks of a range are given up; the caller frees them after

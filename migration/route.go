@@ -116,20 +116,20 @@ func (p *Planner) share(dst *Plan, a *mem.Access, stale *run, src source) source
 // directly, one leg from or to the host, legs through staging.
 func (p *Planner) rank(from, to mem.MemoryID) int {
 	switch {
+	case p.legs(from, to) == 2:
+		return 3
 	case from == mem.Host || to == mem.Host:
 		return 2
-	case p.topo.Direct(from, to):
-		return 1
 	}
-	return 3
+	return 1
 }
 
 // legs is how many transfers a copy between two memories takes: 2 through staging.
 func (p *Planner) legs(from, to mem.MemoryID) int8 {
-	if p.rank(from, to) == 3 {
-		return 2
+	if from == mem.Host || to == mem.Host || p.topo.Direct(from, to) {
+		return 1
 	}
-	return 1
+	return 2
 }
 
 // way decides how the bytes of a step get from one memory to the other.

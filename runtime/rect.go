@@ -231,7 +231,7 @@ func (c *Context) rectAccess(req *request, u use, row, slice uint64, mode mem.Mo
 	n, group := r.len(), uint64(1)
 	for i := uint64(0); i < n && u.buf.root.svm != nil; i++ {
 		a.Range = r.at(i)
-		if err := c.noConflict(u.buf.root, &a); err != nil {
+		if err := noConflict(u.buf.root, &a); err != nil {
 			return err
 		}
 	}

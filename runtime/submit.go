@@ -449,8 +449,12 @@ func (c *Context) access(req *request, u use, mode mem.Mode, m mem.MemoryID) err
 	if err != nil {
 		return err
 	}
-	c.scratch.accs = append(c.scratch.accs, mem.Access{Buffer: u.buf.root.id, Range: u.r, Mode: mode, Memory: m})
-	return c.noConflict(u.buf.root, &c.scratch.accs[len(c.scratch.accs)-1])
+	a := mem.Access{Buffer: u.buf.root.id, Range: u.r, Mode: mode, Memory: m}
+	c.scratch.accs = append(c.scratch.accs, a)
+	if u.buf.root.svm == nil {
+		return nil
+	}
+	return noConflict(u.buf.root, &a)
 }
 
 // locate is the memory on which a use of a buffer for one is, and checks that it can be

@@ -366,8 +366,8 @@ func (c *Context) svmMemory(req *request, u use, m mem.MemoryID) (mem.MemoryID, 
 
 // noConflict fails where the host has mapped bytes of an access to shared virtual
 // memory. c.mu is held.
-func (c *Context) noConflict(r *root, a *mem.Access) error {
-	if r.svm == nil || r.svm.fine() {
+func noConflict(r *root, a *mem.Access) error {
+	if r.svm.fine() {
 		return nil
 	}
 	for _, m := range r.maps {

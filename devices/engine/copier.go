@@ -101,7 +101,7 @@ func (m *Copier) bytes(l, to *devices.Loc, size uint64) (b []byte, at pinner, er
 }
 
 // copy is Go's copy, with help for large ones. Ends must not overlap where it
-// is split; Accept refuses that for the blocks of one device.
+// is split; Submit refuses that for the blocks of one device.
 func (m *Copier) copy(dst, src []byte) {
 	if len(dst) < splitFrom || m.engine.opts.Workers < 2 {
 		copy(dst, src)

@@ -21,7 +21,8 @@ type Device struct {
 // the device that embeds this one, executes commands; opts.Name is info's.
 func (d *Device) Init(info devices.Info, memory *storage.Blocks, exec Executor, opts EngineOptions) {
 	opts.Name = info.Name
-	d.info, d.memory, d.engine = info, memory, newEngine(exec, opts)
+	d.info, d.memory = info, memory
+	d.engine = newEngine(exec, &d.info, opts)
 }
 
 // Info implements devices.Device.
@@ -39,17 +40,9 @@ func (d *Device) Link(_, _ devices.Device) mem.Link { return mem.Link{} }
 // ReserveSVM implements devices.Device: there is none.
 func (d *Device) ReserveSVM(mem.Range) error { return devices.NoSVM(&d.info) }
 
-// Accept implements Executor: it is devices.CheckCommand, and refuses launches where
-// there are no kernels.
-func (d *Device) Accept(cmd *devices.Command) error {
-	if cmd.Op == devices.OpLaunch && d.engine.opts.NoKernels {
-		return d.noKernels()
-	}
-	return devices.CheckCommand(cmd, &d.info)
-}
-
-func (d *Device) noKernels() error {
-	return fmt.Errorf("device %s runs no kernels: %w", d.info.Name, mem.ErrInvalidOperation)
+// noKernels is why a device builds and launches nothing.
+func (e *engine) noKernels() error {
+	return fmt.Errorf("device %s runs no kernels: %w", e.opts.Name, mem.ErrInvalidOperation)
 }
 
 // Close implements devices.Device. It fails, and changes nothing, while queues are open.

@@ -44,9 +44,6 @@ import (
 
 // Executor is what a driver gives the engine: the part that knows its memory.
 type Executor interface {
-	// Accept says whether the command can be executed at all; its error is
-	// Submit's. It must be quick and must not keep cmd.
-	Accept(cmd *devices.Command) error
 	// Execute runs a command, on a worker goroutine, for many commands at once.
 	// It must not keep cmd. Host calls are not given to it. A panic becomes the
 	// command's error.
@@ -77,6 +74,7 @@ type EngineOptions struct {
 // from many goroutines.
 type engine struct {
 	exec Executor         // immutable
+	info *devices.Info    // immutable: what commands are tested against
 	opts EngineOptions    // immutable
 	by   devices.Executor // immutable: the clock, and who puts to sleep
 	// instant says of each operation whether it may be executed inside Submit. Immutable.
@@ -121,9 +119,9 @@ func (f *fifo) pop() *record {
 
 // newEngine returns an engine without goroutines; they start with the first
 // command that needs one.
-func newEngine(exec Executor, opts EngineOptions) *engine {
+func newEngine(exec Executor, info *devices.Info, opts EngineOptions) *engine {
 	opts.Workers = max(opts.Workers, 1)
-	e := &engine{exec: exec, opts: opts, limit: opts.Workers, by: devices.Goroutines{}}
+	e := &engine{exec: exec, info: info, opts: opts, limit: opts.Workers, by: devices.Goroutines{}}
 	if opts.Pace != nil {
 		e.opts.Workers, e.by = 1, opts.Pace
 	} else {

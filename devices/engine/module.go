@@ -27,7 +27,7 @@ type kernel struct {
 // none, or a form is not whole.
 func (d *Device) Build(_ context.Context, p *devices.Program) (devices.Module, error) {
 	if d.engine.opts.NoKernels {
-		return nil, d.noKernels()
+		return nil, d.engine.noKernels()
 	}
 	device := d.info.Name
 	if p == nil || len(p.Go) == 0 {

@@ -9,7 +9,7 @@ import (
 )
 
 func TestParallelRunsEachPartOnceAndPassesAPanicOn(t *testing.T) {
-	e := newEngine(nil, EngineOptions{Name: "e", Workers: 4})
+	e := newEngine(nil, nil, EngineOptions{Name: "e", Workers: 4})
 	defer func() { require.NoError(t, e.close()) }()
 	var j job
 	for _, parts := range []int{1, 2, 3, 1000} {

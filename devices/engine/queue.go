@@ -73,11 +73,14 @@ func (e *engine) newQueue(opts devices.QueueOptions) (devices.Queue, error) {
 // Timeline implements Queue.
 func (q *Queue) Timeline() *mem.Timeline { return q.line }
 
-// Submit implements Queue. It also fails where the executor does not accept
-// the command. A command that takes no time and waits for nothing has ended
+// Submit implements Queue. It also fails as devices.CheckCommand
+// does. A command that takes no time and waits for nothing has ended
 // when Submit returns.
 func (q *Queue) Submit(cmd *devices.Command, waits []mem.Wait) (mem.Point, error) {
-	if err := q.engine.exec.Accept(cmd); err != nil {
+	if cmd.Op == devices.OpLaunch && q.engine.opts.NoKernels {
+		return mem.Point{}, q.engine.noKernels()
+	}
+	if err := devices.CheckCommand(cmd, q.engine.info); err != nil {
 		return mem.Point{}, err
 	}
 	clearWay := q.engine.instant[cmd.Op] && cmd.Late == nil && cmd.Carrier == nil

@@ -142,7 +142,6 @@ func TestADeviceWithOpenQueuesDoesNotClose(t *testing.T) {
 // once is an executor whose commands fail, and which counts them.
 type once struct{ executed atomic.Int32 }
 
-func (*once) Accept(*devices.Command) error { return nil }
 func (o *once) Execute(*devices.Command) error {
 	o.executed.Add(1)
 	return errTest
@@ -157,7 +156,7 @@ func TestACommandThatFailsInsideSubmitIsExecutedOnce(t *testing.T) {
 		q, err := d.NewQueue(devices.QueueOptions{Name: "q", OutOfOrder: ooo, OnFail: func(mem.Point, error) { told.Add(1) }})
 		require.NoError(t, err)
 		exec.executed.Store(0)
-		p, err := q.Submit(&devices.Command{Op: devices.OpFill}, nil)
+		p, err := q.Submit(&devices.Command{Op: devices.OpFill, Dst: devices.Loc{Bytes: []byte{1}}, Pattern: []byte{2}, Size: 1}, nil)
 		require.NoError(t, err)
 		require.ErrorIs(t, q.Wait(context.Background(), p, devices.Park), errTest)
 		require.EqualValues(t, 1, exec.executed.Load())

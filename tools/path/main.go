@@ -2,27 +2,33 @@
 // device wrote: the functions of the project that run, in how many packages, and how often they
 // take a lock of Go's. It runs tests/internal/path, built for coverage.
 //
-// usage: go run -C tools ./path [DIR]
+// usage: go run -C tools ./path [-list] [DIR]
 package main
 
 import (
+	"flag"
 	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"go/types"
 	"os"
 	"os/exec"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/tools/cover"
 )
 
+var list = flag.Bool("list", false, "list the functions of each window, and how often each ran")
+
 func main() {
+	flag.Parse()
 	root := ".."
-	if len(os.Args) > 1 {
-		root = os.Args[1]
+	if flag.NArg() > 0 {
+		root = flag.Arg(0)
 	}
 	if err := count(root); err != nil {
 		fmt.Fprintln(os.Stderr, "path:", err)
@@ -56,6 +62,10 @@ func count(root string) error {
 				return err
 			}
 			fmt.Printf("%-7s %-7s %9d %9d %6d\n", kind, window, s.functions, len(s.packages), s.locks)
+			if *list {
+				slices.Sort(s.names)
+				fmt.Println(strings.Join(s.names, "\n"))
+			}
 		}
 	}
 	return nil
@@ -84,6 +94,7 @@ func place(line, column int) int { return line<<12 | column }
 type steps struct {
 	functions, locks int
 	packages         map[string]bool
+	names            []string
 }
 
 // read counts what a profile in text says.
@@ -103,7 +114,7 @@ func read(root, profile string) (steps, error) {
 	}
 	for file, blocks := range ran {
 		_, inside, _ := strings.Cut(file, "/")
-		if err := s.add(filepath.Join(root, inside), blocks); err != nil {
+		if err := s.add(root, inside, blocks); err != nil {
 			return s, err
 		}
 		s.packages[path.Dir(file)] = true
@@ -112,12 +123,12 @@ func read(root, profile string) (steps, error) {
 }
 
 // add counts the functions of a file that ran, and their calls of Lock and RLock.
-func (s *steps) add(file string, blocks []block) error {
-	if strings.Contains(filepath.ToSlash(file), "tests/internal/path/") {
+func (s *steps) add(root, file string, blocks []block) error {
+	if strings.HasPrefix(file, "tests/internal/path/") {
 		return nil
 	}
 	set := token.NewFileSet()
-	parsed, err := parser.ParseFile(set, file, nil, parser.SkipObjectResolution)
+	parsed, err := parser.ParseFile(set, filepath.Join(root, file), nil, parser.SkipObjectResolution)
 	if err != nil {
 		return err
 	}
@@ -138,6 +149,7 @@ func (s *steps) add(file string, blocks []block) error {
 		for _, b := range blocks {
 			if b.from >= at(fn.Body.Pos()) && b.to <= at(fn.Body.End()) {
 				s.functions++
+				s.names = append(s.names, fmt.Sprintf("%s:%d %s %d", file, set.Position(fn.Pos()).Line, name(fn), b.count))
 				break
 			}
 		}
@@ -151,4 +163,12 @@ func (s *steps) add(file string, blocks []block) error {
 		})
 	}
 	return nil
+}
+
+// name is a function's, with its receiver's type.
+func name(fn *ast.FuncDecl) string {
+	if fn.Recv == nil {
+		return fn.Name.Name
+	}
+	return types.ExprString(fn.Recv.List[0].Type) + "." + fn.Name.Name
 }
