@@ -86,7 +86,10 @@ type Command struct {
 	// queue keeps none, or when exactly it ends. Its point may be reached only when somebody waits
 	// for that or a later one of the queue, or asks to be told of it.
 	Unobserved bool
-	Tag        uint64 // the caller's; copied into traces and errors
+	// Checked says that a queue of the device has accepted the command before, as it is but for its Tag and
+	// what is in memory: it is not checked again (CheckCommand).
+	Checked bool
+	Tag     uint64 // the caller's; copied into traces and errors
 
 	// Dst and Src of an OpMarker say, where Size is not 0, what the host does itself: it
 	// has written Size bytes at Dst, or reads those at Src from the end of the marker on.

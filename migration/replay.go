@@ -99,7 +99,7 @@ func (p *Planner) uses(dst *Plan, a *mem.Access) {
 }
 
 // Waits appends what a command waits for. Points may be in it twice, and may have been reached.
-func (r *Replay) Waits(dst []mem.Wait, op *RoundOp) []mem.Wait { return r.waits(dst, &op.needs[0]) }
+func (r *Replay) Waits(dst []mem.Wait, op *RoundOp) []mem.Wait { return r.waits(dst, &op.own) }
 
 func (r *Replay) waits(dst []mem.Wait, n *needs) []mem.Wait {
 	for _, d := range n.nodes {
@@ -140,7 +140,7 @@ func (p *Planner) Prepare(dst *Plan, r *Replay, op *RoundOp) {
 		to := r.Places[uint32(st.Buffer)]
 		st.Buffer, st.Range = to.Buffer, st.Range.Shift(to.Off)
 		st.Reason.Oldest, st.Reason.Newest = r.Versions[st.Reason.Oldest], r.Versions[st.Reason.Newest]
-		dst.arena = r.waits(dst.arena, &op.needs[i])
+		dst.arena = r.waits(dst.arena, &op.each[i])
 		st.from, st.to = from, int32(len(dst.arena))
 		dst.Steps = dst.Steps[:len(dst.Steps)+1]
 	}

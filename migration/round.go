@@ -56,8 +56,9 @@ type RoundCommand struct {
 type RoundOp struct {
 	Command int
 	Node    int // of the command, or of the first copy
+	own     needs
+	each    []needs // of each copy
 	plan    Plan
-	needs   []needs // of the command, or of each copy
 }
 
 // needs is what is waited for: nodes of the round, and who was before it.
@@ -238,7 +239,7 @@ func (w *rounds) command(r *Round, accs []mem.Access, i, queue int) error {
 			r.used = append(r.used, a)
 		}
 	}
-	if op.needs = []needs{n}; len(accs) > 0 {
+	if op.own = n; len(accs) > 0 {
 		r.accessing++
 	}
 	r.writes[i] = w.commit(&op.plan, i, queue)
@@ -288,7 +289,7 @@ func (w *rounds) copies(r *Round, accs []mem.Access) error {
 		st := &op.plan.Steps[i]
 		n := w.needs(st.Waits, w.copying)
 		w.touch(r, &n, mem.Access{Buffer: st.Buffer, Memory: st.To, Range: st.Range, Mode: mem.Write})
-		op.needs = append(op.needs, n)
+		op.each = append(op.each, n)
 		number := mem.BufferID(uint32(st.Buffer))
 		r.Spans = append(r.Spans, Span{number, st.From, st.Range}, Span{number, st.To, st.Range})
 		r.Bytes += st.Bytes()

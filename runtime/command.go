@@ -85,13 +85,8 @@ func (q *Queue) launch(l *Launch, m mem.MemoryID) {
 		case a.kind == devices.ArgSVM:
 			*arg, pointers = q.svmArg(pointers[0], m), pointers[1:]
 		case a.buf != nil:
-			on := q.c.storeOf(a.buf.root, m)
-			view := a.buf.view.Range
-			b, start := a.buf.root.blockAt(on, view.Start)
-			arg.Block, arg.Off, arg.Size = *b, view.Start-start, view.Size()
-			if on != q.mem {
-				arg.Device = q.c.mems[on].dev
-			}
+			q.point(arg, a.buf, m)
+			arg.Size = a.buf.view.Size()
 			uses := mem.Range{End: arg.Size}
 			if a.ranged {
 				arg.Size = a.off + a.size
@@ -104,6 +99,16 @@ func (q *Queue) launch(l *Launch, m mem.MemoryID) {
 		s.args = append(s.args, q.svmArg(b, m))
 	}
 	s.cmd.Args = s.args
+}
+
+// point has an argument be where a buffer lies on a memory that is its own store. c.mu is held.
+func (q *Queue) point(arg *devices.Arg, b *Buffer, m mem.MemoryID) {
+	on := q.c.storeOf(b.root, m)
+	block, start := b.root.blockAt(on, b.view.Range.Start)
+	arg.Block, arg.Off = *block, b.view.Range.Start-start
+	if arg.Device = nil; on != q.mem {
+		arg.Device = q.c.mems[on].dev
+	}
 }
 
 // forget drops the caller's memory from the scratch command.

@@ -540,11 +540,13 @@ func (r *replay) command(op *migration.RoundOp, events []Event) error {
 		s.waits = append(s.waits, mem.Wait{Point: g.now.Points[i], Kind: mem.Data})
 	}
 	s.waits = g.now.Waits(s.waits, op)
-	p, err := c.submitCommand(req, g.command(op.Command))
+	cmd := g.command(op.Command)
+	cmd.Unobserved = len(events) == 0 && !c.tellsEnds()
+	p, err := c.submitCommand(req, cmd)
 	if err != nil {
 		return err
 	}
-	g.now.Points[op.Command] = p
+	cmd.Checked, g.now.Points[op.Command] = true, p
 	c.commandSeq++
 	if req.op == opBarrier {
 		req.q.barrier = p
@@ -601,8 +603,8 @@ type placed struct {
 	start uint64
 }
 
-// prepared is a command as its queue is given it. It is good until a block of the graph moves,
-// or a slot or value of the command is another.
+// prepared is a command as its queue is given it. Where a block of the graph moves, or a slot or value of the command is
+// another, a launch is patched, and what else there is made again.
 type prepared struct {
 	ready  bool
 	cmd    devices.Command
@@ -610,7 +612,7 @@ type prepared struct {
 	values []byte
 }
 
-// refresh finds out which commands are prepared no more. c.mu is held.
+// refresh brings the prepared commands up to where things are, and what values, now. c.mu is held.
 func (g *Graph) refresh() {
 	moved := false
 	for i, n := range g.spans {
@@ -623,12 +625,29 @@ func (g *Graph) refresh() {
 	}
 	for i := range g.prepared {
 		if moved || g.rebound && g.bound.commands[i].slotted {
-			g.prepared[i].ready = false
+			g.repoint(i)
 		}
 	}
 	g.rebound = false
-	for _, i := range g.bound.stale {
-		g.prepared[i].ready = false
+	for _, v := range g.bound.stale {
+		if p := &g.prepared[v.command]; p.ready {
+			copy(p.args[v.arg].Value, g.bound.commands[v.command].launch.Args[v.arg].value())
+		}
+	}
+}
+
+// repoint has a prepared launch use the blocks and slots of now; any other command is prepared anew. c.mu is held.
+func (g *Graph) repoint(i int) {
+	k, p := &g.bound.commands[i], &g.prepared[i]
+	if k.launch == nil || !p.ready {
+		p.ready = false
+		return
+	}
+	m := g.c.topo.Store(k.req.q.mem)
+	for n := range k.launch.Args {
+		if b := k.launch.Args[n].buf; b != nil {
+			k.req.q.point(&p.args[n], b, m)
+		}
 	}
 }
 

@@ -19,7 +19,7 @@ type instance struct {
 	handles  map[*Buffer]*Buffer // of slots: the recording's and this one's
 	uses     []boundUse
 	changed  []Value  // from what was recorded
-	stale    []int    // commands of which the last bind changed values or queue
+	stale    []Value  // that the last bind changed
 	queues   []*Queue // that took the place of the recording's
 }
 
@@ -91,7 +91,7 @@ func (in *instance) bind(to *Bindings) error {
 	}
 	in.stale = in.stale[:0]
 	for _, v := range in.changed {
-		in.stale = append(in.stale, v.command)
+		in.stale = append(in.stale, v)
 		in.commands[v.command].launch.Args[v.arg] = in.rec.commands[v.command].launch.Args[v.arg]
 	}
 	in.changed = in.changed[:0]
@@ -101,7 +101,7 @@ func (in *instance) bind(to *Bindings) error {
 	for i := range to.Values {
 		v := &to.Values[i]
 		in.commands[v.Value.command].launch.Args[v.Value.arg] = v.Arg
-		in.changed, in.stale = append(in.changed, v.Value), append(in.stale, v.Value.command)
+		in.changed, in.stale = append(in.changed, v.Value), append(in.stale, v.Value)
 	}
 	return nil
 }
@@ -110,13 +110,10 @@ func (in *instance) bind(to *Bindings) error {
 func (in *instance) onto(queues []*Queue) {
 	in.queues = append(in.queues[:0], queues...)
 	for i := range in.commands {
-		k := &in.commands[i]
-		q := in.rec.commands[i].req.q
-		if len(queues) > 0 {
-			q = queues[k.queue]
-		}
-		if k.req.q != q {
-			k.req.q, in.stale = q, append(in.stale, i)
+		if k := &in.commands[i]; len(queues) > 0 {
+			k.req.q = queues[k.queue]
+		} else {
+			k.req.q = in.rec.commands[i].req.q
 		}
 	}
 }

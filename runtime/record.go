@@ -43,14 +43,14 @@ type handle struct {
 
 // recorded is a command of a recording. Its buffers are the recording's own.
 type recorded struct {
+	after    []int // the recorded commands of its wait list
+	listless bool  // it has no wait list
+	slotted  bool  // it uses a slot; of an instance
 	req      request
 	queue    int // of the recording's
 	launch   *Launch
 	uses     []use
 	to       []mem.MemoryID
-	after    []int // the recorded commands of its wait list
-	listless bool  // it has no wait list
-	slotted  bool  // it uses a slot; of an instance
 	accs     []mem.Access
 	spans    []migration.Span // both name roots by their numbers
 	begins   []mem.Access     // transients that have no content before it
