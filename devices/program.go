@@ -2,7 +2,9 @@ package devices
 
 import (
 	"fmt"
+	"reflect"
 	"strings"
+	"unsafe"
 
 	"godwit/devices/work"
 	"godwit/internal/suggest"
@@ -25,6 +27,29 @@ type ArgInfo struct {
 	Access mem.Mode // for buffers: Read where declared const, else ReadWrite, unless the Go form promises Write
 	Type   string   // the OpenCL C type of the value, or of the elements; empty where unknown
 	Size   uint64   // bytes, for values; 0 is unknown
+}
+
+// BufferArg describes a buffer of elements of T, as a GoKernel reaches it by work.Global.
+func BufferArg[T work.Scalar](name string, access mem.Mode) ArgInfo {
+	return ArgInfo{Name: name, Kind: ArgBuffer, Access: access, Type: typeOf[T]()}
+}
+
+// LocalArg describes local memory as elements of T, as a GoKernel reaches it by work.Local.
+func LocalArg[T work.Scalar](name string) ArgInfo {
+	return ArgInfo{Name: name, Kind: ArgLocal, Type: typeOf[T]()}
+}
+
+// ValueArg describes an argument by value, as a GoKernel reads it by work.Value.
+func ValueArg[T work.Scalar](name string) ArgInfo {
+	return ArgInfo{Name: name, Kind: ArgValue, Type: typeOf[T](), Size: uint64(unsafe.Sizeof(*new(T)))}
+}
+
+// typeOf is the OpenCL C type of T.
+func typeOf[T work.Scalar]() string {
+	return map[reflect.Kind]string{
+		reflect.Int8: "char", reflect.Uint8: "uchar", reflect.Int16: "short", reflect.Uint16: "ushort", reflect.Int32: "int",
+		reflect.Uint32: "uint", reflect.Int64: "long", reflect.Uint64: "ulong", reflect.Float32: "float", reflect.Float64: "double",
+	}[reflect.TypeFor[T]().Kind()]
 }
 
 // GoKernel is the Go form of a kernel: a function run once for each

@@ -48,7 +48,7 @@ func (p *Planner) CommitStep(plan *Plan, i int, at mem.Point) {
 	}
 	b.at(from).read(st.Range, at)
 	p.load(st, st.Range.Size())
-	p.stats.Steps++
+	p.stats.Copies++
 	if st.Late != nil {
 		p.stats.LateBytes += st.Bytes()
 	} else {

@@ -98,7 +98,7 @@ func (s *story) act(t *testing.T, d *datadriven.TestData) string {
 		return ""
 	case "stats":
 		st := s.p.Stats()
-		return fmt.Sprintf("%d commands, %d steps, %d bytes moved, %d rode along\n", st.Commands, st.Steps, st.BytesMoved, st.RideAlong)
+		return fmt.Sprintf("%d commands, %d steps, %d bytes moved, %d rode along\n", st.Commands, st.Copies, st.BytesMoved, st.RideAlong)
 	}
 	d.Fatalf(t, "unknown command %q", d.Cmd)
 	return ""

@@ -154,7 +154,7 @@ func (p *Planner) Prepare(dst *Plan, r *Replay, op *RoundOp) {
 func (p *Planner) CommitRound(r *Replay, of *Round) {
 	p.edits++
 	p.stats.Commands += uint64(of.commands)
-	p.stats.Steps += uint64(of.Copies)
+	p.stats.Copies += uint64(of.Copies)
 	p.stats.BytesMoved += of.Bytes
 	p.clock += of.accessing
 	p.version = r.last

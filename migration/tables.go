@@ -12,7 +12,7 @@ import (
 type Stats struct {
 	Buffers    int    // alive now
 	Commands   uint64 // committed
-	Steps      uint64 // committed
+	Copies     uint64 // inserted, committed
 	BytesMoved uint64 // arriving through steps because a command needed them, each once whatever the hops
 	LateBytes  uint64 // bytes of steps whose count decides when they run how many of them move; not in BytesMoved
 	RideAlong  uint64 // bytes that came along though nobody needed them (links' alignment)

@@ -318,6 +318,14 @@ func (b *Buffer) label() string {
 	return b.root.label()
 }
 
+// String names the buffer: by its name, or its number in traces; of a sub-buffer with its bytes.
+func (b *Buffer) String() string {
+	if b.made() != nil {
+		return "no buffer"
+	}
+	return b.label()
+}
+
 func (r *root) label() string {
 	if r.name != "" {
 		return r.name

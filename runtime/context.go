@@ -242,3 +242,6 @@ func (c *Context) Await(ctx context.Context, what fmt.Stringer, done <-chan stru
 
 // Name is the context's name.
 func (c *Context) Name() string { return c.name }
+
+// String is the context's name.
+func (c *Context) String() string { return c.name }

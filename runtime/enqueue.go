@@ -323,7 +323,7 @@ func (q *Queue) checkLaunch(l *Launch) error {
 	var local uint64
 	for i := range l.Args {
 		a := &l.Args[i]
-		if err := a.check(i, &k.args[i]); err != nil {
+		if err := a.check(i, k); err != nil {
 			return fmt.Errorf("launch of %s: %w", k.name, err)
 		}
 		switch {

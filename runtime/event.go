@@ -200,6 +200,22 @@ func (e Event) count(more int32) (eventRecord, error) {
 	return was, nil
 }
 
+// String tells what e stands for: a command by its number and queue, as in traces.
+func (e Event) String() string {
+	r, err := e.count(0)
+	switch {
+	case e.IsZero():
+		return "no event"
+	case err != nil:
+		return "released event"
+	case r.queue == nil:
+		return "user event " + r.point.String()
+	case r.rec != nil:
+		return fmt.Sprintf("recorded command %d on %s", r.command, r.queue)
+	}
+	return fmt.Sprintf("command %d on %s", r.command, r.queue)
+}
+
 // Point is the place on a timeline where the event's command ends.
 func (e Event) Point() (mem.Point, error) {
 	r, err := e.get()

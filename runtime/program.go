@@ -138,6 +138,7 @@ type Kernel struct {
 	name string
 	on   []devices.Kernel // by memory; nil where not built; immutable
 	args []devices.ArgInfo
+	nums []numeral // of args by value
 }
 
 // Kernel finds a kernel by name; it fails with mem.ErrKernelName where no device's
@@ -169,6 +170,10 @@ func (p *Program) Kernel(name string) (*Kernel, error) {
 	}
 	if !found && missing != nil {
 		return nil, fmt.Errorf("program %q: %w", p.name, missing)
+	}
+	k.nums = make([]numeral, len(k.args))
+	for i := range k.args {
+		k.nums[i] = numeralOf(k.args[i].Type)
 	}
 	return k, nil
 }
@@ -213,6 +218,7 @@ type Arg struct {
 	kind    devices.ArgKind
 	set     bool
 	n       uint8
+	number  numeral
 	mode    argMode
 	ranged  bool
 	whole   bool
@@ -245,29 +251,29 @@ func Bytes(b []byte) Arg {
 	return a
 }
 
-func word(v uint64, n uint8) Arg {
-	a := Arg{kind: devices.ArgValue, set: true, n: n}
+func word(v uint64, n uint8, of numeral) Arg {
+	a := Arg{kind: devices.ArgValue, set: true, n: n, number: of}
 	binary.LittleEndian.PutUint64(a.small[:], v)
 	return a
 }
 
 // Int32 is a 4-byte signed value.
-func Int32(v int32) Arg { return word(uint64(uint32(v)), 4) }
+func Int32(v int32) Arg { return word(uint64(uint32(v)), 4, integer) }
 
 // Uint32 is a 4-byte unsigned value.
-func Uint32(v uint32) Arg { return word(uint64(v), 4) }
+func Uint32(v uint32) Arg { return word(uint64(v), 4, integer) }
 
 // Int64 is an 8-byte signed value.
-func Int64(v int64) Arg { return word(uint64(v), 8) }
+func Int64(v int64) Arg { return word(uint64(v), 8, integer) }
 
 // Uint64 is an 8-byte unsigned value.
-func Uint64(v uint64) Arg { return word(v, 8) }
+func Uint64(v uint64) Arg { return word(v, 8, integer) }
 
 // Float32 is a 4-byte floating-point value.
-func Float32(v float32) Arg { return word(uint64(math.Float32bits(v)), 4) }
+func Float32(v float32) Arg { return word(uint64(math.Float32bits(v)), 4, float) }
 
 // Float64 is an 8-byte floating-point value.
-func Float64(v float64) Arg { return word(math.Float64bits(v), 8) }
+func Float64(v float64) Arg { return word(math.Float64bits(v), 8, float) }
 
 // LocalSize is the bytes of local memory that a asks for; 0 where it is another
 // kind of argument.
@@ -337,7 +343,8 @@ func (a *Arg) access(info *devices.ArgInfo) mem.Mode {
 }
 
 // check tests a against the kernel's argument i.
-func (a *Arg) check(i int, info *devices.ArgInfo) error {
+func (a *Arg) check(i int, k *Kernel) error {
+	info := &k.args[i]
 	if !a.set {
 		return fmt.Errorf("argument %d (%s) is not set: %w", i, info.Name, mem.ErrKernelArgs)
 	}
@@ -348,6 +355,9 @@ func (a *Arg) check(i int, info *devices.ArgInfo) error {
 	case devices.ArgValue:
 		if n := uint64(len(a.value())); n == 0 || (info.Size != 0 && n != info.Size) {
 			return fmt.Errorf("argument %d (%s) has %d bytes: the kernel wants %d: %w", i, info.Name, n, info.Size, mem.ErrArgSize)
+		}
+		if want := k.nums[i]; a.number != want && a.number != anyNumber && want != anyNumber {
+			return fmt.Errorf("argument %d (%s) is made of %v: the kernel wants a %s: %w", i, info.Name, a.number, info.Type, mem.ErrArgValue)
 		}
 	case devices.ArgLocal:
 		if a.size == 0 {

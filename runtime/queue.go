@@ -123,6 +123,14 @@ func (c *Context) flushBut(waits devices.Queue) {
 // Name is the queue's name.
 func (q *Queue) Name() string { return q.name }
 
+// String is the queue's name.
+func (q *Queue) String() string {
+	if q == nil {
+		return "no queue"
+	}
+	return q.name
+}
+
 // Memory is the memory of the queue's device.
 func (q *Queue) Memory() mem.MemoryID { return q.mem }
 

@@ -66,11 +66,11 @@ func TestAThousandDevicesAndAMillionCommands(t *testing.T) {
 	})
 	opening := time.Since(opened) - took
 	s := h.c.Stats()
-	require.GreaterOrEqual(t, s.Steps, uint64(commands/2-devices))
+	require.GreaterOrEqual(t, s.Copies, uint64(commands/2-devices))
 	if commands == 1_000_000 { // before, tables still grow to what they need
 		require.InEpsilon(t, early, late, 0.10, "live heap")
 	}
-	t.Logf("%d devices, %d commands, %d copies: %v (opened in %v), heap %d MiB and %d MiB, %+v, network %+v", devices, commands, s.Steps, took.Round(time.Millisecond), opening.Round(time.Millisecond), early>>20, late>>20, h.w.Counts(), h.w.Network().Work())
+	t.Logf("%d devices, %d commands, %d copies: %v (opened in %v), heap %d MiB and %d MiB, %+v, network %+v", devices, commands, s.Copies, took.Round(time.Millisecond), opening.Round(time.Millisecond), early>>20, late>>20, h.w.Counts(), h.w.Network().Work())
 }
 
 // fatTree is a bench whose devices reach each other over leaves and spines: so many devices have a leaf, and each leaf
@@ -140,7 +140,7 @@ func TestAThousandDevicesOnAFatTree(t *testing.T) {
 	}
 	h, took := allToAll(t, devices, leaf, commands)
 	work := h.w.Network().Work()
-	require.GreaterOrEqual(t, h.c.Stats().Steps, uint64(commands/2-devices))
+	require.GreaterOrEqual(t, h.c.Stats().Copies, uint64(commands/2-devices))
 	require.Positive(t, h.w.Network().Usage(network.Channel(2+3*devices)).Full, "the first spine's first link")
 	require.NoError(t, h.w.Network().Check())
 	t.Logf("%d devices, %d commands: %v, %+v, %d us of virtual time, network %+v", devices, commands, took.Round(time.Millisecond), h.w.Counts(), h.w.Time()/1000, work)

@@ -11,11 +11,11 @@ import (
 // own are the kernels that package kernels lacks, each in Go and in OpenCL C:
 // an application's own run beside the library's.
 var own = &devices.Program{Name: "train", Source: source, Go: []devices.GoKernel{
-	{Name: "relu", Args: []devices.ArgInfo{buffer("x", mem.ReadWrite), value("n", 8)}, Func: func(g *work.Group) {
+	{Name: "relu", Args: []devices.ArgInfo{devices.BufferArg[float32]("x", mem.ReadWrite), devices.ValueArg[uint64]("n")}, Func: func(g *work.Group) {
 		x := work.Global[float32](g, 0)
 		each(g, 1, func(i int) { x.Store(i, max(x.Load(i), 0)) })
 	}},
-	{Name: "relu_gradient", Args: []devices.ArgInfo{buffer("h", mem.Read), buffer("dh", mem.ReadWrite), value("n", 8)}, Func: func(g *work.Group) {
+	{Name: "relu_gradient", Args: []devices.ArgInfo{devices.BufferArg[float32]("h", mem.Read), devices.BufferArg[float32]("dh", mem.ReadWrite), devices.ValueArg[uint64]("n")}, Func: func(g *work.Group) {
 		h, dh := work.Global[float32](g, 0), work.Global[float32](g, 1)
 		each(g, 2, func(i int) {
 			if h.Load(i) <= 0 {
@@ -23,17 +23,9 @@ var own = &devices.Program{Name: "train", Source: source, Go: []devices.GoKernel
 			}
 		})
 	}},
-	{Name: "logistic", Args: []devices.ArgInfo{buffer("z", mem.Read), buffer("y", mem.Read), buffer("dz", mem.Write), buffer("loss", mem.Write), value("weight", 4), value("n", 8)}, Func: logistic},
-	{Name: "matmul_tn", Args: []devices.ArgInfo{buffer("a", mem.Read), buffer("b", mem.Read), buffer("c", mem.Write), value("m", 8), value("n", 8), value("k", 8)}, Func: matmulTN},
+	{Name: "logistic", Args: []devices.ArgInfo{devices.BufferArg[float32]("z", mem.Read), devices.BufferArg[float32]("y", mem.Read), devices.BufferArg[float32]("dz", mem.Write), devices.BufferArg[float32]("loss", mem.Write), devices.ValueArg[float32]("weight"), devices.ValueArg[uint64]("n")}, Func: logistic},
+	{Name: "matmul_tn", Args: []devices.ArgInfo{devices.BufferArg[float32]("a", mem.Read), devices.BufferArg[float32]("b", mem.Read), devices.BufferArg[float32]("c", mem.Write), devices.ValueArg[uint64]("m"), devices.ValueArg[uint64]("n"), devices.ValueArg[uint64]("k")}, Func: matmulTN},
 }}
-
-func buffer(name string, access mem.Mode) devices.ArgInfo {
-	return devices.ArgInfo{Name: name, Kind: devices.ArgBuffer, Access: access, Type: "float"}
-}
-
-func value(name string, size uint64) devices.ArgInfo {
-	return devices.ArgInfo{Name: name, Kind: devices.ArgValue, Size: size}
-}
 
 // each runs f for this group's share of [0, value argument n).
 func each(g *work.Group, n int, f func(i int)) {

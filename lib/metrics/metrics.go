@@ -147,7 +147,7 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 func collectContext(ch chan<- prometheus.Metric, name string, x Context) {
 	s, f := x.Stats(), x.Figures()
 	counter(ch, ctxCommands, s.Commands, name)
-	counter(ch, ctxCopies, s.Steps, name)
+	counter(ch, ctxCopies, s.Copies, name)
 	counter(ch, ctxMoved, s.BytesMoved, name)
 	counter(ch, ctxRegrown, s.BytesRegrown, name)
 	counter(ch, ctxEvictions, s.Evictions, name)

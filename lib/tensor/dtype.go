@@ -5,7 +5,6 @@ import (
 	"math"
 	"reflect"
 	"strconv"
-	"unsafe"
 
 	"godwit/mem"
 )
@@ -115,9 +114,4 @@ func (h Half) Float32() float32 {
 		return math.Float32frombits(sign | 0x7f800000 | frac<<13)
 	}
 	return math.Float32frombits(sign | (exp+112)<<23 | frac<<13)
-}
-
-// bytesOf are the bytes of a slice, in place.
-func bytesOf[T Numeric](s []T) []byte {
-	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s))), len(s)*int(unsafe.Sizeof(*new(T))))
 }

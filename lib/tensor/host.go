@@ -77,7 +77,7 @@ func FromHost[T Numeric](ctx context.Context, h *backend.Handle, data []T, opts 
 	case !u.async: // a wait follows: nothing to stage for
 		put = h.Upload
 	}
-	if t.s.upload, err = put(ctx, t.s.buf, 0, bytesOf(data)); err == nil && !u.async {
+	if t.s.upload, err = put(ctx, t.s.buf, 0, runtime.BytesOf(data)); err == nil && !u.async {
 		err = t.Ready(ctx)
 	}
 	if err != nil {
@@ -92,7 +92,7 @@ func aliased[T Numeric](h *backend.Handle, data []T, shape []int) (*Tensor, erro
 	if _, err := bytesFor(h, DTypeOf[T](), shape); err != nil {
 		return nil, err
 	}
-	bytes := bytesOf(data)
+	bytes := runtime.BytesOf(data)
 	b, err := h.Context().CreateBuffer(uint64(len(bytes)), runtime.UseHostPtr, bytes)
 	if err != nil {
 		return nil, fmt.Errorf("tensor %v %s over a slice: %w", shape, DTypeOf[T](), err)
@@ -120,7 +120,7 @@ func CopyTo[T Numeric](ctx context.Context, t *Tensor, out []T) error {
 	if len(out) != t.Len() {
 		return fmt.Errorf("%s into %d elements: %w", t, len(out), ErrShape)
 	}
-	return t.read(ctx, bytesOf(out))
+	return t.read(ctx, runtime.BytesOf(out))
 }
 
 // Fill sets every element to v. It fails with ErrDType where they are of another type.
@@ -128,7 +128,7 @@ func Fill[T Numeric](ctx context.Context, t *Tensor, v T) error {
 	if err := holds[T](t); err != nil {
 		return err
 	}
-	return done(t.s.h.Queue().EnqueueFill(ctx, t.s.buf, bytesOf([]T{v}), 0, t.Bytes()))
+	return done(t.s.h.Queue().EnqueueFill(ctx, t.s.buf, runtime.BytesOf([]T{v}), 0, t.Bytes()))
 }
 
 // holds fails where t was released, or its elements are of another type than T.
