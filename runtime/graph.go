@@ -278,9 +278,12 @@ func (g *Graph) check(q *Queue, in *Bindings) error {
 		if v.Value.rec != g.rec {
 			return fmt.Errorf("value %d is of another recording: %w", i, mem.ErrInvalidValue)
 		}
-		old := &g.rec.commands[v.Value.command].launch.Args[v.Value.arg]
-		if v.Arg.kind != devices.ArgValue || len(v.Arg.value()) != len(old.value()) {
+		l := g.rec.commands[v.Value.command].launch
+		if old := &l.Args[v.Value.arg]; v.Arg.kind != devices.ArgValue || len(v.Arg.value()) != len(old.value()) {
 			return fmt.Errorf("value %d: an argument by value of %d bytes is wanted: %w", i, len(old.value()), mem.ErrArgSize)
+		}
+		if err := v.Arg.check(v.Value.arg, l.Kernel); err != nil {
+			return fmt.Errorf("value %d: %w", i, err)
 		}
 	}
 	return nil

@@ -20,11 +20,7 @@ import (
 // addTo is y[i] = x[i] + n.
 var addTo = &devices.Program{Name: "add", Go: []devices.GoKernel{{
 	Name: "add",
-	Args: []devices.ArgInfo{
-		{Name: "y", Kind: devices.ArgBuffer, Access: mem.ReadWrite},
-		{Name: "x", Kind: devices.ArgBuffer, Access: mem.Read},
-		{Name: "n", Kind: devices.ArgValue, Size: 4},
-	},
+	Args: []devices.ArgInfo{devices.BufferArg[uint8]("y", mem.ReadWrite), devices.BufferArg[uint8]("x", mem.Read), devices.ValueArg[uint32]("n")},
 	Func: func(g *work.Group) {
 		y, x, n := work.Global[uint8](g, 0), work.Global[uint8](g, 1), work.Value[uint32](g, 2)
 		for i := range int(g.Bytes(0)) {
@@ -140,15 +136,16 @@ func TestWhatCannotBeRecordedOrReplayed(t *testing.T) {
 		in   runtime.Bindings
 		want error
 	}{
-		"no slots":           {runtime.Bindings{}, mem.ErrInvalidValue},
-		"no slot":            {runtime.Bindings{Slots: []runtime.Binding{{Slot: x, Buffer: y}}}, mem.ErrInvalidValue},
-		"nothing in a slot":  {runtime.Bindings{Slots: []runtime.Binding{{Slot: s}}}, mem.ErrInvalidBuffer},
-		"a slot in a slot":   {runtime.Bindings{Slots: []runtime.Binding{{Slot: s, Buffer: s}}}, mem.ErrInvalidBuffer},
-		"another size":       {runtime.Bindings{Slots: []runtime.Binding{{Slot: s, Buffer: h.buffer(65, nil)}}}, mem.ErrInvalidValue},
-		"what is read only":  {runtime.Bindings{Slots: []runtime.Binding{{Slot: s, Buffer: readOnly}}}, mem.ErrInvalidValue},
-		"a longer value":     {runtime.Bindings{Slots: bound, Values: []runtime.NewValue{{Value: v, Arg: runtime.Uint64(1)}}}, mem.ErrArgSize},
-		"a buffer for value": {runtime.Bindings{Slots: bound, Values: []runtime.NewValue{{Value: v, Arg: runtime.Buf(x)}}}, mem.ErrArgSize},
-		"room for two":       {runtime.Bindings{Slots: bound, Events: make([]runtime.Event, 2)}, mem.ErrInvalidValue},
+		"no slots":                 {runtime.Bindings{}, mem.ErrInvalidValue},
+		"no slot":                  {runtime.Bindings{Slots: []runtime.Binding{{Slot: x, Buffer: y}}}, mem.ErrInvalidValue},
+		"nothing in a slot":        {runtime.Bindings{Slots: []runtime.Binding{{Slot: s}}}, mem.ErrInvalidBuffer},
+		"a slot in a slot":         {runtime.Bindings{Slots: []runtime.Binding{{Slot: s, Buffer: s}}}, mem.ErrInvalidBuffer},
+		"another size":             {runtime.Bindings{Slots: []runtime.Binding{{Slot: s, Buffer: h.buffer(65, nil)}}}, mem.ErrInvalidValue},
+		"what is read only":        {runtime.Bindings{Slots: []runtime.Binding{{Slot: s, Buffer: readOnly}}}, mem.ErrInvalidValue},
+		"a longer value":           {runtime.Bindings{Slots: bound, Values: []runtime.NewValue{{Value: v, Arg: runtime.Uint64(1)}}}, mem.ErrArgSize},
+		"a number of another kind": {runtime.Bindings{Slots: bound, Values: []runtime.NewValue{{Value: v, Arg: runtime.Float32(1)}}}, mem.ErrArgValue},
+		"a buffer for value":       {runtime.Bindings{Slots: bound, Values: []runtime.NewValue{{Value: v, Arg: runtime.Buf(x)}}}, mem.ErrArgSize},
+		"room for two":             {runtime.Bindings{Slots: bound, Events: make([]runtime.Event, 2)}, mem.ErrInvalidValue},
 	} {
 		_, err := g.Replay(ctx, q, tc.in)
 		require.ErrorIs(t, err, tc.want, name)

@@ -291,7 +291,7 @@ func (rec *Recording) keepUse(u *use) {
 
 // keepLaunch copies a launch.
 func (rec *Recording) keepLaunch(l *Launch) *Launch {
-	k := &Kernel{prog: l.Kernel.prog, name: l.Kernel.name, on: l.Kernel.on, args: l.Kernel.args}
+	k := &Kernel{prog: l.Kernel.prog, name: l.Kernel.name, on: l.Kernel.on, args: l.Kernel.args, nums: l.Kernel.nums}
 	out := &Launch{
 		Kernel: k, Global: slices.Clone(l.Global), Local: slices.Clone(l.Local), Offset: slices.Clone(l.Offset),
 		Takes: l.Takes, Operations: l.Operations, Bytes: l.Bytes,
@@ -306,7 +306,7 @@ func (rec *Recording) keepLaunch(l *Launch) *Launch {
 }
 
 func (rec *Recording) keepArg(a *Arg) Arg {
-	out := Arg{kind: a.kind, set: a.set, n: a.n, mode: a.mode, ranged: a.ranged, whole: a.whole, small: a.small, large: slices.Clone(a.large), off: a.off, pointer: a.pointer, size: a.size}
+	out := Arg{kind: a.kind, set: a.set, n: a.n, number: a.number, mode: a.mode, ranged: a.ranged, whole: a.whole, small: a.small, large: slices.Clone(a.large), off: a.off, pointer: a.pointer, size: a.size}
 	if a.buf != nil {
 		out.buf = rec.own(a.buf.root, a.buf.view)
 	}
