@@ -150,7 +150,7 @@ arm: ## tests on an emulated arm64 processor, whose memory model is weaker
 	else echo "no qemu-aarch64 (Debian's qemu-user): not run"; fi
 
 pictures: build ## docs/pictures: those of README, drawn in a headless Chromium
-	go run ./cmd/godwit/internal/pictures bin/godwit docs/pictures
+	bash tools/pictures bin/godwit docs/pictures
 
 installed: build lib man ## what make install installs works for a user who may write nothing there
 	GODWIT_TEST_INSTALL=1 go test -count 1 ./tests -run Installed
