@@ -47,19 +47,7 @@ const (
 
 // String names the outcome.
 func (o Outcome) String() string {
-	switch o {
-	case Ready:
-		return "ready"
-	case NeedsWait:
-		return "needs wait"
-	case Exhausted:
-		return "exhausted"
-	case OverBudget:
-		return "over budget"
-	case Late:
-		return "late"
-	}
-	return "unknown outcome"
+	return [...]string{"ready", "needs wait", "exhausted", "over budget", "late", "unknown outcome"}[min(o, Late+1)]
 }
 
 // ResourceStats are a resource's figures, in bytes unless said.

@@ -26,34 +26,12 @@ const (
 
 // String is "same", "direct", "ring", "linked" or "windows".
 func (w Way) String() string {
-	switch w {
-	case Same:
-		return "same"
-	case Direct:
-		return "direct"
-	case Ring:
-		return "ring"
-	case Linked:
-		return "linked"
-	case Windows:
-		return "windows"
-	}
-	return fmt.Sprintf("Way(%d)", uint8(w))
+	return [...]string{"same", "direct", "ring", "linked", "windows", "unknown"}[min(w, Windows+1)]
 }
 
 // Phrase is the way in a sentence: "directly", "through staging".
 func (w Way) Phrase() string {
-	switch w {
-	case Direct:
-		return "directly"
-	case Ring:
-		return "through staging"
-	case Linked:
-		return "over NVLink, directly"
-	case Windows:
-		return "over NVLink, by window"
-	}
-	return "by nothing"
+	return [...]string{"by nothing", "directly", "through staging", "over NVLink, directly", "over NVLink, by window", "by nothing"}[min(w, Windows+1)]
 }
 
 // Class is what storage is made of, as far as ways tell it apart.

@@ -1,8 +1,6 @@
 package migration
 
 import (
-	"fmt"
-
 	"godwit/mem"
 )
 
@@ -105,29 +103,10 @@ const (
 
 // String is a phrase that follows "from m, ".
 func (c Choice) String() string {
-	switch c {
-	case OnlyCopy:
-		return "the only copy"
-	case byWay:
-		return "the cheapest way"
-	case byTime:
-		return "the fastest link"
-	case byNeighbour:
-		return "like the bytes before"
-	case byLoad:
-		return "the least loaded link"
-	case byNumber:
-		return "the first of equals"
-	case byExport:
-		return "exported once for several"
-	case byRelay:
-		return "relayed from an earlier step"
-	case forWriteBack:
-		return "written back before its block goes"
-	case forExchange:
-		return "moved into its new block"
-	}
-	return fmt.Sprintf("Choice(%d)", uint8(c))
+	return [...]string{
+		"the only copy", "the cheapest way", "the fastest link", "like the bytes before", "the least loaded link", "the first of equals",
+		"exported once for several", "relayed from an earlier step", "written back before its block goes", "moved into its new block", "unknown",
+	}[min(c, forExchange+1)]
 }
 
 // group is a run of accesses of one buffer on one memory in ascending order,
