@@ -212,8 +212,3 @@ func keep(ctx context.Context, o options, x *suite, t *tally, output []byte) err
 	head := fmt.Sprintf("# %s, turn %d: cd %s && %s go test %s\n", x.name, t.Turns, x.dir, strings.Join(o.env(), " "), strings.ReplaceAll(strings.Join(x.args(o), " "), "-test.", "-"))
 	return outfile.Write(ctx, file, append([]byte(head), output...))
 }
-
-func readFile(path string) (string, error) {
-	text, err := os.ReadFile(path)
-	return string(text), err
-}

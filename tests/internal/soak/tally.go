@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"regexp"
 	"slices"
@@ -14,8 +15,8 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize"
-	"github.com/jedib0t/go-pretty/v6/table"
-	"github.com/jedib0t/go-pretty/v6/text"
+
+	"godwit/internal/figures"
 )
 
 // tally is what the turns of a suite came to.
@@ -115,37 +116,25 @@ func load(file string, length time.Duration) (*state, error) {
 
 // print shows what has come of it so far.
 func (s *state) print(w io.Writer) {
-	t := table.NewWriter()
-	t.SetOutputMirror(w)
-	t.SetStyle(table.StyleLight)
-	t.Style().Format.Header, t.Style().Format.Footer = text.FormatDefault, text.FormatDefault
-	t.AppendHeader(table.Row{"suite", "turns", "failed", "time", "drawn", "commands", "commands/s", "faults", "bytes"})
-	var cols []table.ColumnConfig
-	for i := 2; i <= 9; i++ {
-		cols = append(cols, table.ColumnConfig{Number: i, Align: text.AlignRight, AlignHeader: text.AlignRight, AlignFooter: text.AlignRight})
-	}
-	t.SetColumnConfigs(cols)
+	t := figures.NewTable("suite", ">turns", ">failed", ">time", ">drawn", ">commands", ">commands/s", ">faults", ">bytes")
+	t.Frame = true
 	var all tally
-	names := make([]string, 0, len(s.Suites))
-	for name := range s.Suites {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(s.Suites)) {
 		x := s.Suites[name]
-		t.AppendRow(x.row(name))
+		t.Row(x.row(name)...)
 		all.Turns, all.Failed, all.Took = all.Turns+x.Turns, all.Failed+x.Failed, all.Took+x.Took
 		all.Drawn, all.Commands, all.Faults, all.Bytes = all.Drawn+x.Drawn, all.Commands+x.Commands, all.Faults+x.Faults, all.Bytes+x.Bytes
 	}
-	t.AppendFooter(all.row(fmt.Sprintf("%d suites", len(names))))
-	t.Render()
+	t.Line()
+	t.Row(all.row(fmt.Sprintf("%d suites", len(s.Suites)))...)
+	t.Print(w, 0)
 }
 
-func (t *tally) row(name string) table.Row {
+func (t *tally) row(name string) []any {
 	rate := "-"
 	if t.Commands > 0 && t.Took > 0 {
 		rate = humanize.Comma(int64(float64(t.Commands) / t.Took.Seconds()))
 	}
-	return table.Row{name, t.Turns, t.Failed, t.Took.Round(time.Second), humanize.Comma(int64(t.Drawn)), humanize.Comma(int64(t.Commands)), rate,
+	return []any{name, t.Turns, t.Failed, t.Took.Round(time.Second), humanize.Comma(int64(t.Drawn)), humanize.Comma(int64(t.Commands)), rate,
 		humanize.Comma(int64(t.Faults)), humanize.IBytes(t.Bytes)}
 }
