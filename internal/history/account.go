@@ -20,13 +20,16 @@ type account struct {
 	oracle *oracle.Oracle
 	ledger *ledger.Ledger[uint64] // writers are commands
 	counts map[mem.BufferID]uint64
+	// transient are the buffers in which graphs have transients. Their content ends with a round: it may be
+	// lost. What uses them is taken from the trace, since only the graph knows where in them its transients are.
+	transient map[mem.BufferID]bool
 }
 
 // created stands for the command that gave a buffer its first content.
 const created = math.MaxUint64
 
 func newAccount(topo *mem.Topology) account {
-	return account{new(sync.Mutex), oracle.New(topo), ledger.New[uint64](topo.Store), make(map[mem.BufferID]uint64)}
+	return account{new(sync.Mutex), oracle.New(topo), ledger.New[uint64](topo.Store), make(map[mem.BufferID]uint64), make(map[mem.BufferID]bool)}
 }
 
 // create opens the account of a buffer, with content or without.
@@ -39,6 +42,31 @@ func (a *account) create(id mem.BufferID, size uint64, content bool) error {
 	}
 	a.ledger.Create(id, size, 0)
 	return a.oracle.Create(id, size, mem.MemorySet{})
+}
+
+// arenas opens the accounts of what graphs have made of late for their transients.
+func (a *account) arenas(made []trace.BufferRecord) error {
+	for i := len(made) - 1; i >= 0; i-- {
+		b := &made[i]
+		if b.Name != "transients" || b.Released || a.transient[b.Buffer] {
+			continue
+		}
+		a.transient[b.Buffer] = true
+		if err := a.create(b.Buffer, b.Size, false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// byTransient are the uses of transients by a command.
+func (a *account) byTransient(c *trace.CommandRecord) (accs []mem.Access) {
+	for _, u := range c.Accesses {
+		if a.transient[u.Buffer] {
+			accs = append(accs, u)
+		}
+	}
+	return accs
 }
 
 // countBy makes size the size buffer of a buffer, or takes it away where size is 0.
@@ -79,7 +107,7 @@ func (a *account) evicted(c *trace.CommandRecord) (back uint64, err error) {
 	for i := range c.Evictions {
 		v := &c.Evictions[i]
 		booked, lost := a.ledger.Evicted(v.Buffer, v.Memory, v.Range), a.oracle.Evicted(v.Buffer, v.Memory, v.Range)
-		if booked+lost > 0 {
+		if booked+lost > 0 && !a.transient[v.Buffer] {
 			return back, fmt.Errorf("%d leaves memory %d with %d bytes (of the ledger %d) that are nowhere else", v.Buffer, v.Memory, lost, booked)
 		}
 	}

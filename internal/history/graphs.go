@@ -13,8 +13,8 @@ import (
 // Graphs. Where Config.Graphs is set, neighbouring operations are recorded and replayed in
 // place of being enqueued: what a graph does is what its commands would do (C16), so
 // model, account and verdict are those of any history. Some of their buffers are slots, some of
-// their values are changed. A graph is replayed again at once, and later, among commands of
-// other operations.
+// their values are changed, and some go by way of a transient: by two commands, on two queues. A graph is replayed
+// again at once, and later, among commands of other operations.
 
 // most operations of a graph, and graphs that are kept for later.
 const (
@@ -29,6 +29,9 @@ const lentFlags = runtime.UseHostPtr | runtime.AllocHostPtr | runtime.CopyHostPt
 type round struct {
 	ops    []*operation
 	queues []*queue
+	last   []int    // by operation: its command, the last where it goes by way of a transient
+	by     []*queue // by operation: where the command before brings its bytes to a transient; nil where none does
+	cmds   int
 	got    [][]byte
 	graph  *runtime.Graph
 	slots  map[int]*runtime.Buffer // by view
@@ -71,12 +74,24 @@ func (r *replay) rounds(i int) (int, error) {
 			return 0, err
 		}
 	}
-	if g.again && !g.pointers {
-		if r.graphs = append(r.graphs, g); len(r.graphs) > keptGraph {
-			r.graphs = r.graphs[1:]
-		}
+	if !g.again || g.pointers {
+		return n, r.closeGraph(g)
+	}
+	if r.graphs = append(r.graphs, g); len(r.graphs) > keptGraph {
+		g, r.graphs = r.graphs[0], r.graphs[1:]
+		return n, r.closeGraph(g)
 	}
 	return n, nil
+}
+
+// closeGraph gives a graph's memory back.
+func (r *replay) closeGraph(g *round) error {
+	r.faults.enter(closing)
+	err := g.graph.Close()
+	if r.hear(err); errors.Is(err, errFault) {
+		return nil
+	}
+	return err
 }
 
 // recordable reports whether an operation can be one of a graph now.
@@ -169,7 +184,7 @@ func (r *replay) record(ops []operation, dice *rand.Rand) (g *round, err error) 
 	for _, e := range events {
 		err = errors.Join(err, e.Release())
 	}
-	return g, err
+	return g, errors.Join(err, r.account.arenas(r.rec.Buffers()))
 }
 
 // drawSlots has some views be slots; seldom one whose root is used by other views, too, since
@@ -216,12 +231,17 @@ func (r *replay) recordOne(g *round, rec *runtime.Recording, op *operation, even
 	if changed {
 		as.Salt++
 	}
-	e, err := r.enqueue(r.queueFor(op), &as, got, wait)
+	e, by, err := r.detour(g, rec, op, got, wait, dice)
+	if by != nil {
+		g.cmds++
+	} else if err == nil {
+		e, err = r.enqueue(r.queueFor(op), &as, got, wait)
+	}
 	if err != nil {
 		return err
 	}
 	events[op.ID] = e
-	g.got = append(g.got, got)
+	g.got, g.by, g.last, g.cmds = append(g.got, got), append(g.by, by), append(g.last, g.cmds), g.cmds+1
 	if changed {
 		l := r.launch(r.queueFor(op), op)
 		v, err := rec.Value(e, len(l.Args)-1)
@@ -233,11 +253,48 @@ func (r *replay) recordOne(g *round, rec *runtime.Recording, op *operation, even
 	return nil
 }
 
+// detour records an operation by way of a transient, now and then where it can be, and returns the queue, any of the
+// round's, on which its bytes are brought there.
+func (r *replay) detour(g *round, rec *runtime.Recording, op *operation, got []byte, wait []runtime.Event, dice *rand.Rand) (e runtime.Event, by *queue, err error) {
+	simple := op.Kind == opWrite || op.Kind == opFill || op.Kind == opCopy || op.Kind == opRead
+	if !simple || dice.IntN(3) > 0 || r.isSVM(r.h.Views[op.Dst].Root) || op.paired() && r.isSVM(r.h.Views[op.Src].Root) {
+		return e, nil, nil
+	}
+	size := uint64(op.Size)
+	t, err := rec.Transient(fmt.Sprint("by", op.ID), size)
+	if err != nil {
+		return e, nil, err
+	}
+	q, dst := r.queueFor(op), r.views[op.Dst]
+	switch by = g.queues[dice.IntN(len(g.queues))]; op.Kind {
+	case opWrite:
+		e, err = by.EnqueueWrite(r.call, t, 0, op.content(), wait...)
+	case opFill:
+		e, err = by.EnqueueFill(r.call, t, op.fill(), 0, size, wait...)
+	case opCopy:
+		e, err = by.EnqueueCopy(r.call, r.views[op.Src], t, uint64(op.SrcOff), 0, size, wait...)
+	case opRead:
+		e, err = by.EnqueueCopy(r.call, dst, t, uint64(op.DstOff), 0, size, wait...)
+	}
+	if err == nil {
+		err = e.Release()
+	}
+	if err != nil {
+		return e, nil, err
+	}
+	if op.Kind == opRead {
+		e, err = q.EnqueueRead(r.call, t, 0, got, wait...)
+	} else {
+		e, err = q.EnqueueCopy(r.call, t, dst, 0, uint64(op.DstOff), size, wait...)
+	}
+	return e, by, err
+}
+
 // replayRound replays a graph; now is the operation whose turn it is.
 func (r *replay) replayRound(g *round, now *operation) error {
 	defer r.hurry()()
 	r.faults.begin(now.ID, len(r.log)+len(g.ops), r.epoch)
-	in := runtime.Bindings{Values: g.values, Events: make([]runtime.Event, len(g.ops))}
+	in := runtime.Bindings{Values: g.values, Events: make([]runtime.Event, g.cmds)}
 	for view, s := range g.slots {
 		in.Slots = append(in.Slots, runtime.Binding{Slot: s, Buffer: r.views[view]})
 	}
@@ -255,7 +312,7 @@ func (r *replay) replayRound(g *round, now *operation) error {
 	}
 	before := g.graph.Figures()
 	e, err := g.graph.Replay(r.call, g.queues[0].Queue, in, outside...)
-	accepted := len(g.ops)
+	accepted := g.cmds
 	var part *runtime.ReplayError
 	switch {
 	case err == nil:
@@ -273,19 +330,23 @@ func (r *replay) replayRound(g *round, now *operation) error {
 	default:
 		accepted = 0
 	}
-	for i := range accepted {
-		if err := r.tookOne(g, i, in.Events, outside); err != nil {
+	done := 0 // operations
+	for i := range g.ops {
+		if err := r.tookOne(g, i, accepted, in.Events, outside); err != nil {
 			return err
 		}
+		if g.last[i] < accepted {
+			done++
+		}
 	}
-	if err := r.endRound(g, accepted, part, err); err != nil {
+	if err := r.endRound(g, done, in.Events, part, err); err != nil {
 		return err
 	}
 	return r.after()
 }
 
 // endRound settles an error of a replay.
-func (r *replay) endRound(g *round, accepted int, part *runtime.ReplayError, err error) error {
+func (r *replay) endRound(g *round, accepted int, events []runtime.Event, part *runtime.ReplayError, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -303,21 +364,44 @@ func (r *replay) endRound(g *round, accepted int, part *runtime.ReplayError, err
 	if len(r.log) > logged && part == nil {
 		r.log[logged].round = g.ops
 	}
+	if len(r.log) > logged {
+		r.log[logged].first = g.firstOf(accepted, events)
+	}
 	return nil
 }
 
-// tookOne logs a command of a replay.
-func (r *replay) tookOne(g *round, i int, events, outside []runtime.Event) error {
+// firstOf is the event of the command that brings bytes to a transient for operation i; zero where there is none.
+func (g *round) firstOf(i int, events []runtime.Event) runtime.Event {
+	if g.by[i] == nil {
+		return runtime.Event{}
+	}
+	return events[g.last[i]-1]
+}
+
+// tookOne logs what was accepted of operation i of a replay: one by way of a transient reads on the way there, and writes
+// on the way from it.
+func (r *replay) tookOne(g *round, i, accepted int, events, outside []runtime.Event) error {
 	op, q := g.ops[i], g.queues[i]
-	e, err := r.took(string(op.Kind)+" in a graph", events[i], nil, r.uses(q, op)...)
+	name, uses := string(op.Kind)+" in a graph", r.uses(q, op)
+	if by := g.by[i]; by != nil && g.last[i]-1 < accepted {
+		reads := slices.DeleteFunc(r.uses(by, op), func(a mem.Access) bool { return a.Mode.Writes() })
+		if _, err := r.took("to a transient", events[g.last[i]-1], nil, reads...); err != nil {
+			return err
+		}
+		name, uses = string(op.Kind)+" by way of a transient", slices.DeleteFunc(uses, func(a mem.Access) bool { return a.Mode.Reads() })
+	}
+	if g.last[i] >= accepted {
+		return nil
+	}
+	e, err := r.took(name, events[g.last[i]], nil, uses...)
 	if err != nil {
 		return err
 	}
 	wait := slices.Clone(outside)
 	for k, o := range g.ops[:i] {
 		if slices.Contains(op.Wait, o.ID) {
-			wait = append(wait, events[k])
+			wait = append(wait, events[g.last[k]])
 		}
 	}
-	return r.accepted(entry{op: op, event: e, got: g.got[i], waits: wait, around: r.around(op)})
+	return r.accepted(entry{op: op, event: e, got: g.got[i], waits: wait, around: r.around(op), first: g.firstOf(i, events)})
 }

@@ -109,6 +109,7 @@ type entry struct {
 	round   []*operation  // of a refused graph: these may have been to read them
 	after   uint64        // of a refused one: the last command before it
 	around  bool          // reads nothing of what the host has mapped
+	first   runtime.Event // of one by way of a transient: what brings bytes there
 }
 
 // Run replays h. An error is a failure of what is tested, or of the devices.
@@ -161,22 +162,29 @@ func once(h *History, cfg Config) (res Result, err error) {
 // run replays all operations, and judges what came of them.
 func (r *replay) run() error {
 	r.faults.enter(quiet)
-	for i := 0; i < len(r.h.Ops); i++ {
-		n, err := 0, error(nil)
-		if r.cfg.Graphs {
+	if err := r.all(len(r.h.Ops)); err != nil {
+		r.faults.enter(quiet)
+		return err
+	}
+	r.faults.enter(quiet)
+	return r.finish()
+}
+
+// all replays operations until so many are through, or a graph has brought it beyond.
+func (r *replay) all(until int) error {
+	for i, n := 0, 0; i < until; i += n {
+		var err error
+		if n = 0; r.cfg.Graphs {
 			n, err = r.rounds(i)
 		}
 		if n == 0 && err == nil {
 			n, err = 1, r.step(&r.h.Ops[i])
 		}
 		if err != nil {
-			r.faults.enter(quiet)
 			return fmt.Errorf("operation %d (%s): %w", r.h.Ops[i].ID, r.h.Ops[i].Kind, err)
 		}
-		i += n - 1
 	}
-	r.faults.enter(quiet)
-	return r.finish()
+	return nil
 }
 
 // tornDown is tearDown, of which a call may be struck: then it says so.

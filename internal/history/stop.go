@@ -17,10 +17,8 @@ var errStopped = errors.New("the history is told to stop")
 // event has ended: well, or with that ctx's cause. Nothing is left on the devices. Every other
 // queue is closed beside it. Of the result, Commands and Failed are set.
 func (r *replay) stop() error {
-	for i := range r.h.Ops[:min(r.cfg.StopAfter, len(r.h.Ops))] {
-		if err := r.step(&r.h.Ops[i]); err != nil {
-			return errors.Join(fmt.Errorf("operation %d (%s): %w", r.h.Ops[i].ID, r.h.Ops[i].Kind, err), r.tearDown())
-		}
+	if err := r.all(min(r.cfg.StopAfter, len(r.h.Ops))); err != nil {
+		return errors.Join(err, r.tearDown())
 	}
 	if err := r.closeAtOnce(); err != nil {
 		return err

@@ -53,6 +53,7 @@ func (r *replay) compareMove(c *trace.CommandRecord) error {
 		return fmt.Errorf("refused after planning: %w", c.Err)
 	}
 	accs, known := r.needs[c.ID]
+	accs = append(slices.Clip(accs), r.account.byTransient(c)...)
 	if c.Op == "ahead" { // copies of a graph, for commands of which the history knows
 		accs, known = c.Accesses, true
 	}
@@ -346,6 +347,14 @@ func (x *entry) compare(m *model) (n int, err error) {
 	return n, nil
 }
 
+// firstErr is why the command failed that brings an entry's bytes to a transient; nil where it has not, or there is none.
+func (x *entry) firstErr() error {
+	if x.first.IsZero() {
+		return nil
+	}
+	return x.first.Err()
+}
+
 // end decides whether a command had to fail: it is one that fails or was struck, waits
 // for one that failed, or reads bytes that a failed one was the last to write. Any other
 // must have succeeded, unless it reads bytes that a struck copy was to carry, before
@@ -356,7 +365,7 @@ func (v *verdict) end(x *entry) (failed bool, err error) {
 		for _, op := range x.round {
 			lost = lost || v.m.readsLost(op) || v.m.readsDoubt(op)
 		}
-		if !lost && !v.m.countLost(x.op) && !v.m.readsDoubt(x.op) {
+		if !lost && !v.m.countLost(x.op) && !v.m.readsDoubt(x.op) && x.firstErr() == nil {
 			return false, errors.New("refused for lost bytes, but reads none")
 		}
 		return false, nil
@@ -375,17 +384,20 @@ func (v *verdict) end(x *entry) (failed bool, err error) {
 		return err != nil, nil
 	}
 	p, _ := x.event.Point()
-	struck := v.faults.struck(p)
+	to, _ := x.first.Point()
+	struck := v.faults.struck(p) || v.faults.struck(to)
 	must := lost && !x.around || x.op.Kind == opFail || struck || !x.used.IsZero() && x.used.Err() != nil
 	for _, w := range x.waits {
 		must = must || w.Err() != nil
 	}
 	switch {
+	case err == nil && x.firstErr() != nil:
+		return false, fmt.Errorf("succeeded, though what brings its bytes to a transient failed: %w", x.firstErr())
 	case err == nil && must:
 		return false, fmt.Errorf("succeeded, though it reads lost bytes (%t), was struck (%t) or waits for a failed command", lost, struck)
 	case err == nil:
 		return false, nil
-	case struck, v.faults.partly(p):
+	case struck, v.faults.partly(p), v.faults.partly(to):
 		v.result.Struck++
 		return true, nil
 	case must:
@@ -429,7 +441,8 @@ func (v *verdict) story(x *entry) string {
 // map.
 func (v *verdict) excused(x *entry) bool {
 	for _, h := range v.faults.taken() {
-		if h.epoch == x.epoch && (h.any || v.m.rests(x.op, h)) {
+		transient := !x.first.IsZero() && v.account.transient[h.buffer]
+		if h.epoch == x.epoch && (h.any || transient || v.m.rests(x.op, h)) {
 			return true
 		}
 	}
@@ -481,6 +494,10 @@ func (r *replay) finishAll() error {
 func (r *replay) tearDown() error {
 	r.faults.enter(closing)
 	errs := []error{r.setAll()}
+	for _, g := range r.graphs {
+		errs = append(errs, r.closeGraph(g))
+	}
+	r.graphs = nil
 	for root := range r.h.Roots {
 		errs = append(errs, r.release(nil, root))
 	}

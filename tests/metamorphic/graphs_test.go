@@ -33,6 +33,7 @@ func TestGraphsDoWhatTheirCommandsWould(t *testing.T) {
 	require.Positive(t, total.Ops["replay, plain"])
 	require.Positive(t, total.Ops["replay, prepared"])
 	require.Positive(t, total.Ops["replay, prepared with copies"])
+	require.Positive(t, total.Ops["to a transient"])
 	require.Positive(t, total.Struck)
 	require.Positive(t, total.Evictions)
 }

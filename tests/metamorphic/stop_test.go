@@ -17,7 +17,7 @@ func TestAContextThatIsClosedAtOnceHasNothingLeft(t *testing.T) {
 	total := history.Test(t, 2000, func(seed uint64, dice *rand.Rand) (*history.History, history.Config) {
 		ops := 20 + dice.IntN(100)
 		cfg := all[dice.IntN(len(all))]
-		cfg.StopAfter = 1 + dice.IntN(ops)
+		cfg.StopAfter, cfg.Graphs = 1+dice.IntN(ops), seed%2 == 0
 		return history.Generate(history.Draw{Seed: seed, Ops: ops}), cfg
 	})
 	require.Positive(t, total.Failed)
