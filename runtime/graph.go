@@ -410,6 +410,9 @@ func (r *replay) begin(q *Queue, in *Bindings, wait []Event) (err error) {
 
 // alive fails where something is gone that the commands name, which go to some queues or, where there are none, their own. c.mu is held.
 func (g *Graph) alive(queues []*Queue) error {
+	if g.closed {
+		return fmt.Errorf("graph: %w", mem.ErrClosed)
+	}
 	if len(queues) == 0 {
 		queues = g.queues
 	}

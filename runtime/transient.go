@@ -261,8 +261,8 @@ func (rec *Recording) memory() (size, live uint64) {
 }
 
 // Close gives the memory of the graph's transients back, once the replays under way have ended. It
-// need not be called for a graph without. Replays after it fail with mem.ErrInvalidBuffer, a second
-// Close with mem.ErrClosed.
+// need not be called for a graph without. Replays after it fail with mem.ErrClosed, as a second
+// Close does.
 func (g *Graph) Close() error {
 	if err := g.made(); err != nil {
 		return err

@@ -35,6 +35,7 @@ type options struct {
 	rate    float64
 	seed    uint64
 	memory  uint64 // bytes of each device
+	record  bool   // the step is recorded once, and replayed
 }
 
 func main() {
@@ -48,6 +49,7 @@ func main() {
 	f.IntVar(&o.hidden, "hidden", 32, "hidden units")
 	f.Float64Var(&o.rate, "rate", 2, "learning rate")
 	f.Uint64Var(&o.memory, "memory", 0, "bytes of each device's memory to use at most, where it has one of its own; 0 is all")
+	f.BoolVar(&o.record, "record", true, "record the step once and replay it; else each is enqueued anew")
 	f.Uint64Var(&o.seed, "seed", 1, "of data and first weights")
 	if err := f.Parse(os.Args[1:]); err != nil {
 		if errors.Is(err, pflag.ErrHelp) {
@@ -97,6 +99,11 @@ func run(ctx context.Context, o options, out, progress io.Writer) error {
 	for i, h := range hs {
 		s := h.Pool().Stats()
 		fmt.Fprintf(out, "device %d: %d buffers, %d bytes, hit rate %.4f\n", i, s.Buffers, s.Held, s.HitRate())
+	}
+	if net.recorded != nil {
+		g := net.recorded.Figures()
+		fmt.Fprintf(out, "recorded: %d commands and %d copies of %d bytes; %d bytes of results in between, %d of them at once; %d steps, %d enqueued one by one\n",
+			g.Commands, g.Copies, g.Bytes, g.Transients, g.Live, g.Replays, g.Plain)
 	}
 	s := hs[0].Context().Stats()
 	fmt.Fprintf(out, "bytes moved between memories: %d\n", s.BytesMoved)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"godwit/lib/backend"
 	"godwit/lib/tensor"
@@ -22,6 +23,8 @@ type network struct {
 	batches [][]share      // by batch, by device
 	rate    float64
 	last    *tensor.Tensor // loss of the last step, on the first device
+	// recorded is the step, recorded over inputs that stand for a batch; nil where each is enqueued anew.
+	recorded *tensor.Step
 }
 
 // share is the part of a batch that one device works on.
@@ -47,6 +50,10 @@ func newNetwork(ctx context.Context, hs []*backend.Handle, o options) (*network,
 		n.release()
 		return nil, err
 	}
+	if n.last, err = tensor.Empty(hs[0], tensor.Float32); err != nil {
+		n.release()
+		return nil, err
+	}
 	for range o.samples / (rows * len(hs)) {
 		var batch []share
 		for _, h := range hs {
@@ -59,7 +66,42 @@ func newNetwork(ctx context.Context, hs []*backend.Handle, o options) (*network,
 		}
 		n.batches = append(n.batches, batch)
 	}
+	if o.record {
+		if err = n.record(ctx, hs); err != nil {
+			n.release()
+			return nil, err
+		}
+	}
 	return n, nil
+}
+
+// record records a step.
+func (n *network) record(ctx context.Context, hs []*backend.Handle) (err error) {
+	n.recorded, err = tensor.Record(ctx, hs, func(s *tensor.Step) error {
+		batch := slices.Clone(n.batches[0])
+		for i := range batch {
+			b := &batch[i]
+			for _, t := range []**tensor.Tensor{&b.x, &b.y} {
+				if *t, err = s.Input(*t); err != nil {
+					return err
+				}
+			}
+		}
+		return n.enqueue(ctx, batch)
+	})
+	return err
+}
+
+// step is one step of gradient descent. Nothing is waited for.
+func (n *network) step(ctx context.Context, batch []share) error {
+	if n.recorded == nil {
+		return n.enqueue(ctx, batch)
+	}
+	var in []*tensor.Tensor
+	for _, s := range batch {
+		in = append(in, s.x, s.y)
+	}
+	return n.recorded.Run(ctx, in...)
 }
 
 func weights(ctx context.Context, h *backend.Handle, r *rand.Rand, in, out int) (*tensor.Tensor, error) {
@@ -93,6 +135,9 @@ func (s *share) generate(ctx context.Context, r *rand.Rand, rows int) error {
 
 // release gives everything back.
 func (n *network) release() {
+	if n.recorded != nil {
+		_ = n.recorded.Close() // once
+	}
 	keep := scope{n.w1, n.w2, n.last}
 	for _, b := range n.batches {
 		for _, s := range b {
@@ -121,9 +166,8 @@ func (s *scope) end() {
 	}
 }
 
-// step is one step of gradient descent: every device finds the gradients of its
-// share; the first adds them up and moves the weights. Nothing is waited for.
-func (n *network) step(ctx context.Context, batch []share) error {
+// enqueue enqueues a step: every device finds the gradients of its share; the first adds them up and moves the weights.
+func (n *network) enqueue(ctx context.Context, batch []share) error {
 	var tmp scope
 	defer tmp.end()
 	var g1, g2, loss *tensor.Tensor
@@ -150,14 +194,7 @@ func (n *network) step(ctx context.Context, batch []share) error {
 			return err
 		}
 	}
-	var kept scope
-	last, err := kept.of(loss.Clone(ctx))
-	if err != nil {
-		return err
-	}
-	tmp = append(tmp, n.last)
-	n.last = last
-	return nil
+	return tensor.CopyInto(ctx, n.last, loss)
 }
 
 // loss is that of the last step.

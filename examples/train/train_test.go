@@ -31,7 +31,7 @@ var places = []options{{device: "cpu", n: 1}, {device: "cpu", n: 2}, {device: "t
 // on runs f for each place with a manager that is closed, with nothing leaked.
 func on(t *testing.T, f func(t *testing.T, ctx context.Context, o options)) {
 	for _, o := range places {
-		o.epochs, o.samples, o.batch, o.hidden, o.rate, o.seed = 6, 1200, 240, 8, 1, 1
+		o.epochs, o.samples, o.batch, o.hidden, o.rate, o.seed, o.record = 6, 1200, 240, 8, 1, 1, true
 		t.Run(fmt.Sprintf("%d x %s", o.n, o.device), func(t *testing.T) {
 			m := backend.NewManager(backend.Options{})
 			if _, err := m.Group(o.device, o.n); errors.Is(err, mem.ErrDeviceNotFound) {
@@ -62,6 +62,19 @@ func TestLossesFallAndAreTheSameOnEveryBackend(t *testing.T) {
 			first[0] = losses
 		}
 		require.InDeltaSlice(t, first[0], losses, 2e-3, "the same batches, however they are shared")
+	})
+}
+
+// TestARecordedStepTrainsTheSame: losses are those of steps that are enqueued.
+func TestARecordedStepTrainsTheSame(t *testing.T) {
+	on(t, func(t *testing.T, ctx context.Context, o options) {
+		var recorded, enqueued strings.Builder
+		require.NoError(t, run(ctx, o, &recorded, io.Discard))
+		o.record = false
+		require.NoError(t, run(ctx, o, &enqueued, io.Discard))
+		require.Equal(t, epochLine.FindAllString(enqueued.String(), -1), epochLine.FindAllString(recorded.String(), -1))
+		require.Regexp(t, `recorded: .* 30 steps, 0 enqueued one by one`, recorded.String())
+		require.NotContains(t, enqueued.String(), "recorded")
 	})
 }
 
@@ -104,6 +117,7 @@ func TestSteadyStateCreatesNoBuffers(t *testing.T) {
 	on(t, func(t *testing.T, ctx context.Context, o options) {
 		hs, err := backend.ManagerOf(ctx).Group(o.device, o.n)
 		require.NoError(t, err)
+		o.record = false // whose results in between are not in the pool's buffers
 		net, err := newNetwork(ctx, hs, o)
 		require.NoError(t, err)
 		defer net.release()

@@ -29,5 +29,10 @@
 // unreleased is given back too, and reported (backend.Options.Report): a safety net,
 // since nobody knows when it comes.
 //
+// # Steps
+//
+// What a program does again and again it records once (Record) and runs as a Step: operations are planned once, for
+// all devices together, and results in between share memory.
+//
 // Methods are safe for use from many goroutines, but Release once.
 package tensor

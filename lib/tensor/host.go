@@ -50,6 +50,9 @@ func Sync() Option { return func(u *upload) { u.async = false } }
 // FromHost makes a tensor of a slice's elements: of one dimension, or Shape's. It
 // fails with ErrShape where that has not as many elements, and like Empty.
 func FromHost[T Numeric](ctx context.Context, h *backend.Handle, data []T, opts ...Option) (*Tensor, error) {
+	if err := refuse("FromHost", h); err != nil {
+		return nil, err
+	}
 	u := upload{shape: []int{len(data)}, async: h.Async()}
 	for _, o := range opts {
 		o(&u)
@@ -128,7 +131,7 @@ func Fill[T Numeric](ctx context.Context, t *Tensor, v T) error {
 	if err := holds[T](t); err != nil {
 		return err
 	}
-	return done(t.s.h.Queue().EnqueueFill(ctx, t.s.buf, runtime.BytesOf([]T{v}), 0, t.Bytes()))
+	return done(t.s.h.Queue().EnqueueFill(ctx, t.use(), runtime.BytesOf([]T{v}), 0, t.Bytes()))
 }
 
 // holds fails where t was released, or its elements are of another type than T.
@@ -143,6 +146,9 @@ func holds[T Numeric](t *Tensor) error {
 }
 
 func (t *Tensor) read(ctx context.Context, out []byte) error {
+	if err := refuse("reading", t.s.h); err != nil {
+		return err
+	}
 	return wait(ctx)(t.s.h.Queue().EnqueueRead(ctx, t.s.buf, 0, out))
 }
 

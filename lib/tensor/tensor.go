@@ -27,6 +27,7 @@ type state struct {
 	shape   []int
 	strides []int // elements
 	dtype   DType
+	steps   *recorder
 
 	released atomic.Bool
 
@@ -79,7 +80,7 @@ func stridesOf(shape []int) []int {
 
 // wrap makes a tensor; o counts it already.
 func wrap(h *backend.Handle, at storage, o *owner, shape []int, d DType) *Tensor {
-	s := &state{h: h, storage: at, owner: o, shape: slices.Clone(shape), strides: stridesOf(shape), dtype: d}
+	s := &state{h: h, storage: at, owner: o, shape: slices.Clone(shape), strides: stridesOf(shape), dtype: d, steps: recorderOf(h)}
 	t := &Tensor{s: s}
 	t.cleanup = stdruntime.AddCleanup(t, func(s *state) {
 		if !s.released.Load() {
@@ -92,11 +93,14 @@ func wrap(h *backend.Handle, at storage, o *owner, shape []int, d DType) *Tensor
 
 // Empty makes a tensor whose content is undefined, in a buffer of the handle's pool.
 // It fails with ErrShape, with ErrDType, with ErrFeature where the device has no such
-// numbers, and like pool.BufferPool.Get.
+// numbers, and like pool.BufferPool.Get. While a step is recorded there it is in memory of the step's (Record).
 func Empty(h *backend.Handle, d DType, shape ...int) (*Tensor, error) {
 	size, err := bytesFor(h, d, shape)
 	if err != nil {
 		return nil, err
+	}
+	if s := recording(h); s != nil {
+		return s.empty(h, size, shape, d)
 	}
 	loan, err := h.Pool().Get(h.Queue(), size, 0)
 	if err != nil {
@@ -217,7 +221,7 @@ func (t *Tensor) Backend() string { return t.s.h.Backend() }
 
 // Buffer is the storage, for launches of one's own: elements are at its start. It
 // may be longer than the tensor.
-func (t *Tensor) Buffer() *runtime.Buffer { return t.s.buf }
+func (t *Tensor) Buffer() *runtime.Buffer { return t.use() }
 
 // DType is the element type.
 func (t *Tensor) DType() DType { return t.s.dtype }
@@ -242,10 +246,10 @@ func (t *Tensor) Len() int {
 func (t *Tensor) Bytes() uint64 { return uint64(t.Len() * t.s.dtype.Size()) }
 
 // In is the tensor as an argument that a launch of one's own only reads.
-func (t *Tensor) In() runtime.Arg { return runtime.In(t.s.buf).Range(0, t.Bytes()) }
+func (t *Tensor) In() runtime.Arg { return runtime.In(t.use()).Range(0, t.Bytes()) }
 
 // Out is the tensor as an argument of which a launch writes every byte.
-func (t *Tensor) Out() runtime.Arg { return runtime.Out(t.s.buf).Range(0, t.Bytes()) }
+func (t *Tensor) Out() runtime.Arg { return runtime.Out(t.use()).Range(0, t.Bytes()) }
 
 // InOut is the tensor as an argument that a launch reads and writes.
-func (t *Tensor) InOut() runtime.Arg { return runtime.InOut(t.s.buf).Range(0, t.Bytes()) }
+func (t *Tensor) InOut() runtime.Arg { return runtime.InOut(t.use()).Range(0, t.Bytes()) }

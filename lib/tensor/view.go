@@ -70,7 +70,7 @@ func (t *Tensor) To(ctx context.Context, h *backend.Handle) (*Tensor, error) {
 		return nil, err
 	}
 	if h.SharesContext(t.s.h) {
-		err = done(h.Queue().EnqueueCopy(ctx, t.s.buf, dst.s.buf, 0, 0, t.Bytes()))
+		err = done(h.Queue().EnqueueCopy(ctx, t.use(), dst.s.buf, 0, 0, t.Bytes()))
 	} else {
 		host := make([]byte, t.Bytes())
 		if err = t.read(ctx, host); err == nil {
