@@ -15,8 +15,12 @@ import (
 // times kept.
 const keptTimes = 4096
 
-// keptRecords is how many free records a queue keeps for reuse.
-const keptRecords = 4096
+// keptRecords is how many free records a queue keeps for reuse; one of many thousands in virtual time, whose
+// commands may all be submitted before the first ends, keeps keptPaced.
+const (
+	keptRecords = 4096
+	keptPaced   = 64
+)
 
 // recordPage is how many records are made at once: as many as the heap gives 8 KiB
 // for, since it would round each up.
@@ -293,16 +297,24 @@ func (q *Queue) giveBack(r *record) (next *record) {
 	}
 	next, r.next, r.ready = r.next, nil, nil
 	if w := r.work; w != nil {
-		if r.work = nil; q.nworks < keptRecords {
+		if r.work = nil; q.nworks < q.kept() {
 			w.next, q.works = q.works, w
 			q.nworks++
 		}
 	}
-	if q.nfree < keptRecords {
+	if q.nfree < q.kept() {
 		r.next, q.free = q.free, r
 		q.nfree++
 	}
 	return next
+}
+
+// kept is how many free records it keeps.
+func (q *Queue) kept() int {
+	if q.engine.opts.Pace != nil {
+		return keptPaced
+	}
+	return keptRecords
 }
 
 // keepTimes records the times of an ended command. mu is held.

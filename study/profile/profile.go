@@ -38,15 +38,15 @@ type wait struct {
 // Recorder implements virtual.Observer.
 type Recorder struct {
 	spans   []Span
-	of      map[mem.Point]int // by point: index of the span
-	waits   map[int][]wait    // by thread, in order of time
-	engines []int32           // of all spans
-	stopped bool              // nothing is kept
+	of      Points[int]    // index of the span, from 1
+	waits   map[int][]wait // by thread, in order of time
+	engines []int32        // of all spans
+	stopped bool           // nothing is kept
 }
 
 // New returns a recorder without records.
 func New() *Recorder {
-	return &Recorder{of: make(map[mem.Point]int), waits: make(map[int][]wait)}
+	return &Recorder{waits: make(map[int][]wait)}
 }
 
 // Span implements virtual.Observer.
@@ -58,8 +58,8 @@ func (r *Recorder) Span(s *virtual.Span) {
 	at := len(r.engines)
 	r.engines = append(r.engines, s.Engines...)
 	k.Engines = r.engines[at:len(r.engines):len(r.engines)]
-	r.of[s.Point] = k.Index
 	r.spans = append(r.spans, k)
+	r.of.Put(s.Point, len(r.spans))
 }
 
 // Woke implements virtual.Observer.
@@ -72,13 +72,13 @@ func (r *Recorder) Woke(thread int, slept, woke int64, p mem.Point) {
 // Stop forgets all records, and keeps none from now on: those of a world that only ends.
 func (r *Recorder) Stop() { *r = Recorder{stopped: true} }
 
-// Spans are all records, in the order of their ends.
+// Spans are all records, in the order of their ends. They stay as they are, also once others come.
 func (r *Recorder) Spans() []Span { return r.spans }
 
 // Of is the span of a point, or nil.
 func (r *Recorder) Of(p mem.Point) *Span {
-	if i, ok := r.of[p]; ok && !p.IsZero() {
-		return &r.spans[i]
+	if i := r.of.At(p); i > 0 {
+		return &r.spans[i-1]
 	}
 	return nil
 }

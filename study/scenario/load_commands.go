@@ -24,6 +24,7 @@ func (l *loader) readCommands(m *mapping) {
 			l.readCommand(n, depth)
 		}
 	}
+	l.out.Commands = slices.Clone(l.out.Commands) // without room for more: they are large
 	if l.faults == 0 {
 		l.checkEnds()
 	}

@@ -67,7 +67,8 @@ type pathResult struct {
 	parts   []profile.Part
 
 	spans    []profile.Span // all that ran
-	known    map[mem.Point]meaning
+	known    profile.Points[stood]
+	of       *Result
 	memories []string // names
 }
 

@@ -3,13 +3,11 @@ package scenario
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 
 	"godwit/devices"
 	"godwit/devices/virtual"
 	"godwit/internal/network"
-	"godwit/mem"
 	"godwit/mem/trace"
 	"godwit/runtime"
 	"godwit/study/machine"
@@ -200,15 +198,34 @@ type meaning struct {
 	reason  string
 }
 
-// meanings are those of all points of the run's commands and copies.
-func (r *runner) meanings(res *Result) map[mem.Point]meaning {
-	out := make(map[mem.Point]meaning)
-	copied := func(s *trace.StepRecord, cp *copyResult, back bool) {
-		m := meaning{cp.Command, fmt.Sprintf("copy %s, %s → %s, for #%d", copyText(cp), cp.From, cp.To, cp.Command), reasonCopy}
-		if back || cp.Again {
-			m.reason = reasonMemory
+// stood is what a point stood for: a command, or a copy for it.
+type stood struct {
+	command int32 // number; 0 is nothing
+	copy    int32 // number among the result's, from 1; 0 is the command itself
+	memory  bool  // since a memory was short
+}
+
+// meaning puts it in words.
+func (r *Result) meaning(x stood) meaning {
+	if x.copy == 0 {
+		c := &r.Commands[x.command-1]
+		return meaning{c.Number, fmt.Sprintf("#%d %s", c.Number, c.Text), r.s.Commands[x.command-1].kind().traits().reason}
+	}
+	cp := &r.Copies[x.copy-1]
+	m := meaning{cp.Command, fmt.Sprintf("copy %s, %s → %s, for #%d", copyText(cp), cp.From, cp.To, cp.Command), reasonCopy}
+	if x.memory {
+		m.reason = reasonMemory
+	}
+	return m
+}
+
+// meanings are what all points of the run's commands and copies stood for.
+func (r *runner) meanings(res *Result) (out profile.Points[stood]) {
+	copied := func(s *trace.StepRecord, n int, back bool) {
+		if !s.Point.IsZero() {
+			cp := &res.Copies[n]
+			out.Put(s.Point, stood{int32(cp.Command), int32(n + 1), back || cp.Again})
 		}
-		out[s.Point] = m
 	}
 	for i, rec := range res.records {
 		if rec == nil {
@@ -217,26 +234,28 @@ func (r *runner) meanings(res *Result) map[mem.Point]meaning {
 		c := &res.Commands[i]
 		for j, n := range c.Evictions {
 			for k := range rec.Evictions[j].Backs {
-				copied(&rec.Evictions[j].Backs[k], &res.Copies[res.Evictions[n].Copies[k]], true)
+				copied(&rec.Evictions[j].Backs[k], res.Evictions[n].Copies[k], true)
 			}
 		}
 		at := 0
 		for j := range rec.Steps {
 			if at < len(c.Copies) && res.Copies[c.Copies[at]].step.Point == rec.Steps[j].Point {
-				copied(&rec.Steps[j], &res.Copies[c.Copies[at]], false)
+				copied(&rec.Steps[j], c.Copies[at], false)
 				at++
 			}
 		}
-		out[rec.Point] = meaning{c.Number, fmt.Sprintf("#%d %s", c.Number, c.Text), r.s.Commands[i].kind().traits().reason}
+		if !rec.Point.IsZero() {
+			out.Put(rec.Point, stood{command: int32(c.Number)})
+		}
 	}
 	return out
 }
 
 // criticalPath reads the critical path of a period off the spans, with names.
 func (r *runner) criticalPath(res *Result, rec *profile.Recorder, of period) (out pathResult) {
-	out.Path, out.parts, out.known = []pathPart{}, nil, r.meanings(res)
+	out.Path, out.known, out.of = []pathPart{}, r.meanings(res), res
 	out.parts = r.path(rec, &out, of)
-	out.spans, out.memories = slices.Clone(rec.Spans()), r.names
+	out.spans, out.memories = rec.Spans(), r.names
 	var bandwidths []uint64
 	if r.model != nil {
 		bandwidths = r.model.machine.Bandwidths()

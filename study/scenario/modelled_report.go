@@ -173,8 +173,8 @@ func (m *pathResult) memory(i int) string {
 
 // meaning is what a span was.
 func (m *pathResult) meaning(s *profile.Span) meaning {
-	if x, ok := m.known[s.Point]; ok {
-		return x
+	if x := m.known.At(s.Point); x.command > 0 {
+		return m.of.meaning(x)
 	}
 	switch s.Op {
 	case devices.OpCopy, devices.OpCopyRect:

@@ -6,6 +6,7 @@ import (
 
 	"godwit/mem"
 	"godwit/mem/trace"
+	"godwit/study/profile"
 )
 
 // recorder keeps what the runtime tells: a trace.CommandSink.
@@ -15,13 +16,13 @@ type recorder struct {
 	told     sync.Cond              // a completion has come; its L is mu
 	commands []*trace.CommandRecord // by ID; protected by mu
 	// What was evicted for a command that had to wait for the room, and was then tried again.
-	tried       trace.CommandRecord                  // protected by mu
-	completions map[mem.Point]trace.CompletionRecord // protected by mu
-	stopped     bool                                 // protected by mu: nothing is kept any more
+	tried       trace.CommandRecord                    // protected by mu
+	completions profile.Points[trace.CompletionRecord] // protected by mu
+	stopped     bool                                   // protected by mu: nothing is kept any more
 }
 
 func newRecorder() *recorder {
-	r := &recorder{completions: make(map[mem.Point]trace.CompletionRecord)}
+	r := &recorder{}
 	r.told.L = &r.mu
 	return r
 }
@@ -64,7 +65,7 @@ func (r *recorder) Completed(c *trace.CompletionRecord) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.stopped {
-		r.completions[c.Point] = *c
+		r.completions.Put(c.Point, *c)
 		r.told.Broadcast()
 	}
 }
@@ -78,7 +79,7 @@ func (r *recorder) stop() (commands, copies int, moved, rode uint64) {
 	r.stopped = true
 	count := func(steps []trace.StepRecord) {
 		for i := range steps {
-			if end, ok := r.completions[steps[i].Point]; ok && end.Err == nil {
+			if end := r.completions.At(steps[i].Point); !end.Point.IsZero() && end.Err == nil {
 				copies++
 				moved += end.Moved.Size() - steps[i].RideAlong
 				rode += steps[i].RideAlong
@@ -89,7 +90,7 @@ func (r *recorder) stop() (commands, copies int, moved, rode uint64) {
 		if c == nil {
 			continue
 		}
-		if end, ok := r.completions[c.Point]; ok && end.Err == nil {
+		if end := r.completions.At(c.Point); !end.Point.IsZero() && end.Err == nil {
 			commands++
 		}
 		count(c.Steps)
@@ -97,7 +98,7 @@ func (r *recorder) stop() (commands, copies int, moved, rode uint64) {
 			count(c.Evictions[i].Backs)
 		}
 	}
-	r.commands, r.completions = nil, nil
+	r.commands, r.completions = nil, profile.Points[trace.CompletionRecord]{}
 	return commands, copies, moved, rode
 }
 
@@ -105,7 +106,7 @@ func (r *recorder) stop() (commands, copies int, moved, rode uint64) {
 func (r *recorder) failed(p mem.Point) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.completions[p].Err != nil
+	return r.completions.At(p).Err != nil
 }
 
 // last is the buffer that was made last.
@@ -134,7 +135,7 @@ func (r *recorder) ended(p mem.Point) trace.CompletionRecord {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for {
-		if c, ok := r.completions[p]; ok {
+		if c := r.completions.At(p); !c.Point.IsZero() {
 			return c
 		}
 		r.told.Wait()

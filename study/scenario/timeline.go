@@ -110,9 +110,9 @@ func (t *timeline) process(pid int, name string) {
 // it waited for had ended.
 func (t *timeline) add(p mem.Point, enqueued int64, waits []mem.Wait, s slice) {
 	t.rec.mu.Lock()
-	done, ok := t.rec.completions[p]
+	done := t.rec.completions.At(p)
 	t.rec.mu.Unlock()
-	if !ok || p.IsZero() {
+	if done.Point.IsZero() {
 		return
 	}
 	s.point, s.queue = p, p.Line.Name()
