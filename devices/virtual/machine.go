@@ -70,7 +70,8 @@ type Work struct {
 
 	Row      uint64 // of a copy of rows: more Setup for each
 	Pageable uint64 // of a copy from or to the program's own memory: Limit
-	Programs uint64 // of such a copy, where it is not 0: Least, in place of Setup and Latency, too
+	Programs uint64 // of such a copy, with OwnTimes: Least, in place of Setup and Latency, too
+	OwnTimes bool
 	// Cores are the channel of the host's processor, of which it takes Width, each a billion a second, for Least: longer
 	// where others have them.
 	Cores []Channel

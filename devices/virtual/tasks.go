@@ -249,7 +249,7 @@ func (w *World) cost(t *task) {
 
 // pageable makes of a copy one from or to the program's own memory.
 func (w *Work) pageable() {
-	if w.Programs > 0 {
+	if w.OwnTimes {
 		w.Setup, w.Latency, w.Least = 0, 0, w.Programs
 	}
 	if w.Pageable > 0 && (w.Limit == 0 || w.Pageable < w.Limit) {

@@ -147,6 +147,10 @@ func (f *File) field(m *Mapping, x *field, n ast.Node) {
 		}
 	default:
 		switch {
+		case x.to.Kind() == reflect.Pointer: // nil is what is not said
+			v := reflect.New(x.to.Type().Elem())
+			f.field(m, &field{x.key, x.tag, v.Elem()}, n)
+			x.to.Set(v)
 		case x.to.Kind() == reflect.Struct:
 			f.Decode(n, what, to)
 		case x.to.CanUint():

@@ -300,7 +300,7 @@ func (c *calibration) modelled(ctx context.Context, text string, shapes []*shape
 		if of != nil && !of[i] {
 			continue
 		}
-		slopes, serr := b.slopes(s, func(int) bool { return false })
+		slopes, serr := b.slopes(s, func([]float64) bool { return false })
 		if err = serr; err != nil {
 			err = fmt.Errorf("%s: %w", s.name, err)
 			break

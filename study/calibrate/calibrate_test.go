@@ -69,8 +69,8 @@ func same(t require.TestingT, was, is *machine.Machine, r *calibrate.Result) {
 		a, b := &was.Devices[i], &is.Devices[i]
 		near("launch", a.Launch, b.Launch)
 		near("rows", a.Row, b.Row)
-		about("setup of a copy inside", a.Copy, b.Classes.Inside.Setup)
-		about("setup of a fill", a.Launch, b.Classes.Fill.Setup)
+		about("setup of a copy inside", a.Copy, *b.Classes.Inside.Setup)
+		about("setup of a fill", a.Launch, *b.Classes.Fill.Setup)
 		about("bandwidth", a.Bandwidth, b.Bandwidth)
 		x, y := &a.Classes, &b.Classes
 		about("enqueue of a launch", x.Launch.Enqueue, y.Launch.Enqueue)
@@ -178,8 +178,8 @@ func TestFindsFiguresUnderNoise(t *testing.T) {
 	near("enqueue", was.Host.Enqueue, is.Host.Enqueue)
 	near("other", was.Host.Other, is.Host.Other)
 	near("launch", was.Devices[0].Launch, is.Devices[0].Launch)
-	near("setup of a fill", was.Devices[0].Launch, is.Devices[0].Classes.Fill.Setup)
-	near("setup of a copy inside", was.Devices[0].Copy, is.Devices[0].Classes.Inside.Setup)
+	near("setup of a fill", was.Devices[0].Launch, *is.Devices[0].Classes.Fill.Setup)
+	near("setup of a copy inside", was.Devices[0].Copy, *is.Devices[0].Classes.Inside.Setup)
 	near("bandwidth", was.Devices[0].Bandwidth, is.Devices[0].Bandwidth)
 	near("bandwidth of the link", was.Links[0].Bandwidth, is.Links[0].Bandwidth)
 	near("both ways", was.Links[0].Both, is.Links[0].Both)

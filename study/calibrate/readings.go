@@ -146,14 +146,17 @@ func Measure(ctx context.Context, o Options) (_ *Readings, err error) {
 // most is the most slopes that a figure is the median of, least the fewest where there is no time.
 const least, most = 3, 31
 
-// again shares the time that is left among so many shapes. How many slopes there are does not depend on what they say.
-func (m *measuring) again(left int) func(n int) bool {
+// again shares the time that is left among so many shapes. How many slopes there are does not depend on what they say,
+// unless longer runs took less time, on a computer that does something else besides: then there are more, though there is
+// no time left for them.
+func (m *measuring) again(left int) func(all []float64) bool {
 	end := time.Now().Add(time.Until(m.until) / time.Duration(max(left, 1)))
-	return func(n int) bool {
+	return func(all []float64) bool {
+		n := len(all)
 		if m.Once || n >= most {
 			return false
 		}
 		now := time.Now()
-		return now.Before(end) || n < least && now.Before(m.until)
+		return now.Before(end) || n < least && now.Before(m.until) || figureOf(all).Value < 0 && now.Before(m.until.Add(m.Time/4))
 	}
 }

@@ -29,7 +29,7 @@ type shape struct {
 var errLate = errors.New("it takes longer to enqueue than it was hidden for")
 
 // slopes measures a shape: as often as again says, of so many that there are.
-func (b *bench) slopes(s *shape, again func(n int) bool) (all []float64, err error) {
+func (b *bench) slopes(s *shape, again func(all []float64) bool) (all []float64, err error) {
 	once, err := s.open(b)
 	defer func() { err = errors.Join(err, b.free()) }()
 	if err != nil {
@@ -43,7 +43,7 @@ func (b *bench) slopes(s *shape, again func(n int) bool) (all []float64, err err
 	if err != nil {
 		return nil, err
 	}
-	for len(all) == 0 || again(len(all)) && (s.most == 0 || len(all) < s.most) {
+	for len(all) == 0 || again(all) && (s.most == 0 || len(all) < s.most) {
 		if err := b.ctx.Err(); err != nil {
 			return nil, err
 		}

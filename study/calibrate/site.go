@@ -8,6 +8,9 @@ import (
 	"godwit/mem"
 )
 
+// MaxDevices is how many devices are measured at most: the machine's file joins each pair of those alike.
+const MaxDevices = 512
+
 // site is what there is to measure: devices, those alike together, and which of them reach
 // each other.
 type site struct {

@@ -18,11 +18,11 @@ type threads struct {
 
 // carry is what a command of a class costs its carrier.
 type carry struct {
-	By      string `json:"by,omitempty" yaml:"by" oneof:"library program dispatcher pilot"` // empty is the library
-	Enqueue uint64 `json:"enqueue_ns,omitempty" yaml:"enqueue" unit:"time"`                 // of the host thread that enqueues it
-	Hold    uint64 `json:"hold_ns,omitempty" yaml:"hold" unit:"time"`                       // of the carrier's thread
-	Submit  uint64 `json:"submit_ns,omitempty" yaml:"submit" unit:"time"`                   // until the device has it
-	Setup   uint64 `json:"setup_ns,omitempty" yaml:"setup" unit:"time"`                     // of its engine, beside bytes and work-items; 0 is the device's Launch or Copy
+	By      string  `json:"by,omitempty" yaml:"by" oneof:"library program dispatcher pilot"` // empty is the library
+	Enqueue uint64  `json:"enqueue_ns,omitempty" yaml:"enqueue" unit:"time"`                 // of the host thread that enqueues it
+	Hold    uint64  `json:"hold_ns,omitempty" yaml:"hold" unit:"time"`                       // of the carrier's thread
+	Submit  uint64  `json:"submit_ns,omitempty" yaml:"submit" unit:"time"`                   // until the device has it
+	Setup   *uint64 `json:"setup_ns,omitempty" yaml:"setup" unit:"time"`                     // of its engine, beside bytes and work-items; absent it is the device's Launch or Copy
 }
 
 // classes are all of them, in the order of virtual.Class.

@@ -165,6 +165,15 @@ func TestWhatAFileSaysOfTheHost(t *testing.T) {
 		{"a poll where none is said", "poll: 4 us", "", func(x *whole) uint64 {
 			return waited(x)
 		}, 54 * us},
+		{"a wake of nothing is said", "poll: 4 us, wake: 0 ns", "", func(x *whole) uint64 {
+			return waited(x)
+		}, 50 * us},
+		{"and so is a setup of nothing", "", "classes: {up: {setup: 0 ns}}", func(x *whole) uint64 {
+			return x.takes(func() { x.ok(x.qs[0].EnqueueWrite(bg, x.buffer(size), 0, make([]byte, size))) })
+		}, 10 * us},
+		{"and a table of nothing", "pageable: 1 TB/s", "pageable_up: {100 B: 0 ns, 30 KiB: 0 ns}", func(x *whole) uint64 {
+			return x.takes(func() { x.ok(x.qs[0].EnqueueWrite(bg, x.buffer(size), 0, make([]byte, size))) })
+		}, 10 * us},
 		{"the first use of a block", "first: {each: 2 us, bandwidth: 1 GB/s}", "", func(x *whole) uint64 {
 			return x.takes(func() { x.ok(x.qs[0].EnqueueWrite(bg, x.buffer(size), 0, make([]byte, size))) })
 		}, (2 + 10 + 11) * us},

@@ -91,11 +91,12 @@ func (m *Machine) Copy(from, to int, size uint64) virtual.Work {
 		return flowing(w)
 	}
 	class := virtual.ClassOf(from, to)
-	if w.Setup, w.Row = cmp.Or(d.Classes.list()[class].Setup, d.Copy), d.Row; from == 0 || to == 0 {
-		w.Pageable, w.Programs = m.boxes[d.host].Pageable, lookup(d.PageableUp, size)
+	if w.Setup, w.Row = said(d.Classes.list()[class].Setup, d.Copy), d.Row; from == 0 || to == 0 {
+		table := d.PageableUp
 		if class == virtual.Down {
-			w.Programs = lookup(d.PageableDown, size)
+			table = d.PageableDown
 		}
+		w.Pageable, w.Programs, w.OwnTimes = m.boxes[d.host].Pageable, lookup(table, size), len(table) > 0
 	}
 	if slices.Contains(d.ByKernels, classNames[class]) {
 		w.Engine = d.kernels
@@ -156,7 +157,7 @@ func (m *Machine) Fill(memory int, size uint64) virtual.Work {
 	w := virtual.Work{Engine: -1, Bytes: size, Path: m.own(memory)}
 	if memory > 0 {
 		d := &m.Devices[memory-1]
-		w.Engine, w.Setup = d.kernels, cmp.Or(d.Classes.Fill.Setup, d.Launch)
+		w.Engine, w.Setup = d.kernels, said(d.Classes.Fill.Setup, d.Launch)
 		w = m.onCores(w, d, 1, d.bandwidth())
 	}
 	return flowing(w)
@@ -176,7 +177,7 @@ func (m *Machine) own(memory int) []network.Channel {
 // takes longer (Williams, Waterman and Patterson, 2009).
 func (m *Machine) Launch(memory int, k *virtual.Kernel) virtual.Work {
 	d := &m.Devices[memory-1]
-	w := virtual.Work{Engine: d.kernels, Setup: cmp.Or(d.Classes.Launch.Setup, d.Launch)}
+	w := virtual.Work{Engine: d.kernels, Setup: said(d.Classes.Launch.Setup, d.Launch)}
 	known := d.kernel(k.Name)
 	switch {
 	case k.Takes > 0:
@@ -300,7 +301,15 @@ func scale(a, b, c uint64) uint64 {
 }
 
 // Wake implements virtual.Machine.
-func (m *Machine) Wake(host int) uint64 { return cmp.Or(m.boxes[host].Wake, m.boxes[host].Poll) }
+func (m *Machine) Wake(host int) uint64 { return said(m.boxes[host].Wake, m.boxes[host].Poll) }
+
+// said is what the file says, or what counts where it says nothing.
+func said(v *uint64, otherwise uint64) uint64 {
+	if v == nil {
+		return otherwise
+	}
+	return *v
+}
 
 // First implements virtual.Machine.
 func (m *Machine) First(host int, size uint64) uint64 {

@@ -71,7 +71,7 @@ type Host struct {
 
 	Copy     uint64  `json:"copy_bytes_per_s,omitempty" yaml:"copy" unit:"bandwidth"` // of one copy inside its memory; 0 is Bandwidth's half
 	Threads  threads `json:"threads,omitzero" yaml:"threads"`
-	Wake     uint64  `json:"wake_ns,omitempty" yaml:"wake" unit:"time"` // from an end until who waits for it goes on; 0 is Poll
+	Wake     *uint64 `json:"wake_ns,omitempty" yaml:"wake" unit:"time"` // from an end until who waits for it goes on; absent it is Poll
 	First    first   `json:"first,omitzero" yaml:"first"`
 	Pageable uint64  `json:"pageable_bytes_per_s,omitempty" yaml:"pageable" unit:"bandwidth"` // of a copy from or to memory of the program's own; 0 is without limit
 }

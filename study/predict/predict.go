@@ -133,7 +133,43 @@ func (c *Config) points(settings []sweep.Setting) (out [][]sweep.Setting) {
 // run measures, and then models: what was measured is kept where the model fails.
 func (c *Config) run(ctx context.Context, of *sweep.Config, k *Case) error {
 	points := c.points(k.settings)
-	var measured, modelled []*scenario.Result
+	err := c.measure(ctx, of, k, points)
+	for range tries - 1 {
+		if errors.Is(err, errScattered) && c.Earlier == nil {
+			err = c.measure(ctx, of, k, points)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	var modelled []*scenario.Result
+	for i, p := range points {
+		s, err := c.scenario(ctx, of, p, "", c.Warm+max(c.Repeat, 1)) // one may differ from the next, by what links have carried before
+		if err != nil {
+			return err
+		}
+		m, err := c.Machine(ctx, sweep.MachineOptions(s, p))
+		if err != nil {
+			return err
+		}
+		model, err := finished(scenario.Run(ctx, s, scenario.RunOptions{Machine: m, Plain: i > 0, Stamps: s.Stampable(), Unverified: true}))
+		if err != nil {
+			return fmt.Errorf("modelled: %w", err)
+		}
+		modelled = append(modelled, model)
+	}
+	k.model(c, modelled)
+	return nil
+}
+
+// tries is how often a slope is measured that is none, since the shorter run took longer on a computer that does more.
+const tries = 3
+
+var errScattered = errors.New("the measured times differ by more than what is measured")
+
+// measure measures a case, or takes what was measured.
+func (c *Config) measure(ctx context.Context, of *sweep.Config, k *Case, points [][]sweep.Setting) error {
+	var measured []*scenario.Result
 	for i, p := range points {
 		s, err := c.scenario(ctx, of, p, c.Driver, c.Warm+max(c.Repeat, 1))
 		if err != nil {
@@ -152,26 +188,7 @@ func (c *Config) run(ctx context.Context, of *sweep.Config, k *Case) error {
 		}
 		measured = append(measured, took)
 	}
-	if err := k.measured(c, measured); err != nil {
-		return err
-	}
-	for i, p := range points {
-		s, err := c.scenario(ctx, of, p, "", c.Warm+1) // each is like the other
-		if err != nil {
-			return err
-		}
-		m, err := c.Machine(ctx, sweep.MachineOptions(s, p))
-		if err != nil {
-			return err
-		}
-		model, err := finished(scenario.Run(ctx, s, scenario.RunOptions{Machine: m, Plain: i > 0, Stamps: s.Stampable(), Unverified: true}))
-		if err != nil {
-			return fmt.Errorf("modelled: %w", err)
-		}
-		modelled = append(modelled, model)
-	}
-	k.model(c, modelled)
-	return nil
+	return k.measured(c, measured)
 }
 
 // scenario is that of a point, whose commands run so many times.
@@ -220,7 +237,7 @@ func (k *Case) measured(c *Config, of []*scenario.Result) error {
 	least, most := sorted[0], sorted[len(sorted)-1]
 	k.Measured = int64(figures.Quantile(numbers(sorted), 0.5))
 	if k.Measured <= 0 {
-		return fmt.Errorf("the measured times differ by more than what is measured: %d ns to %d ns", least, most)
+		return fmt.Errorf("%w: %d ns to %d ns", errScattered, least, most)
 	}
 	k.Spread = float64(most-least) / float64(k.Measured)
 	return nil

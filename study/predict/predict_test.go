@@ -55,6 +55,32 @@ func TestACaseIsMeasuredAndModelled(t *testing.T) {
 	require.Equal(t, (six-modelled(t, of, on))/4, round.Modelled)
 }
 
+// A plan depends on what links have carried before, so one time may differ from the next: as many are modelled as
+// are measured, and both are medians.
+func TestAsManyTimesAreModelledAsMeasured(t *testing.T) {
+	of := &sweep.Config{File: "spread.yaml", Data: []byte(`
+devices: [{name: d, driver: cpu, count: 3}]
+buffers: [{name: a, size: 1 MiB, fill: 1}, {name: b, size: 1 MiB, count: 3}]
+commands:
+- {write: a, fill: 2, queue: d0}
+- {repeat: 3, as: i, do: [{copy: a, to: "b{i}", queue: "d{i}"}]}
+`)}
+	triangle := func(_ context.Context, opt machine.Options) (*machine.Machine, error) {
+		return machine.Parse("triangle.yaml", []byte(`
+devices: [{name: g, count: 3, copy: 1 us}]
+links: [{between: [host, g], bandwidth: 5 GB/s}, {between: [g, g], bandwidth: 6 GB/s}]
+`), opt)
+	}
+	once := Config{Machine: triangle, Repeat: 1}
+	first, err := once.Run(t.Context(), of, nil)
+	require.NoError(t, err)
+	twice := Config{Machine: triangle, Repeat: 2}
+	both, err := twice.Run(t.Context(), of, nil)
+	require.NoError(t, err)
+	require.Equal(t, int64(387_479), first.Modelled)
+	require.Equal(t, int64(387_479+563_242)/2, both.Modelled)
+}
+
 // modelled is the makespan on a machine, of the second time.
 func modelled(t *testing.T, of *sweep.Config, on func(context.Context, machine.Options) (*machine.Machine, error)) int64 {
 	t.Helper()

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"godwit/devices"
 	"godwit/internal/input"
 	"godwit/internal/outfile"
+	"godwit/internal/suggest"
 	rt "godwit/runtime"
 	"godwit/study/calibrate"
 )
@@ -143,8 +145,11 @@ func closeDevices(devs []devices.Device) error {
 
 func runCalibrate(cmd *cobra.Command, f *calibrateFlags) (err error) {
 	ctx, start := cmd.Context(), time.Now()
-	if f.count < 0 {
-		return fmt.Errorf("--count %d: want at least 1", f.count)
+	if known := devices.Drivers(); !slices.Contains(known, f.driver) {
+		return fmt.Errorf("--driver %q: there is none of this name; there are %s", f.driver, suggest.Among(f.driver, known))
+	}
+	if f.count < 0 || f.count > calibrate.MaxDevices {
+		return fmt.Errorf("--count %d: want 1 to %d", f.count, calibrate.MaxDevices)
 	}
 	name := "calibrated"
 	if f.out != "" {

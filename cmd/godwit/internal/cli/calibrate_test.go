@@ -4,6 +4,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -17,6 +18,20 @@ func TestCalibrateSaysWhichDevicesAreNotThere(t *testing.T) {
 		_, _, err := godwit(t, append([]string{"calibrate"}, args...)...)
 		require.ErrorContains(t, err, "nowhere", "%v", args)
 		require.Equal(t, 1, exitCode(new(interrupts), err))
+	}
+}
+
+// What was asked for is looked at before anything is measured.
+func TestCalibrateRefusesWhatThereCannotBe(t *testing.T) {
+	for args, want := range map[string]string{
+		"--driver nope":             `--driver "nope": there is none of this name; there are cpu, null, opencl, tce`,
+		"--driver null --count 513": "--count 513: want 1 to 512",
+		"--driver null --count -1":  "--count -1: want 1 to 512",
+	} {
+		_, told, err := godwit(t, append([]string{"calibrate", "--quick"}, strings.Fields(args)...)...)
+		require.EqualError(t, err, want)
+		require.Equal(t, 2, exitCode(new(interrupts), err), args)
+		require.NotContains(t, told, "of ", "nothing was measured")
 	}
 }
 

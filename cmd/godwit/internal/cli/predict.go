@@ -248,7 +248,7 @@ func (f *predictFlags) earlier(ctx context.Context, c *predict.Config, out *pred
 	if was.Slope != f.slope {
 		return fmt.Errorf("--measured %s: its times are of --slope %q, these are to be of %q", f.measured, was.Slope, f.slope)
 	}
-	c.Earlier, c.Warm = append([]predict.Case{}, was.Cases...), was.Warm
+	c.Earlier, c.Warm, c.Repeat = append([]predict.Case{}, was.Cases...), was.Warm, was.Repeat
 	out.Driver, out.Warm, out.Repeat = was.Driver, was.Warm, was.Repeat
 	return nil
 }
