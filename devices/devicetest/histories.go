@@ -10,7 +10,7 @@ import (
 
 // testHistories runs random histories of commands over a context of one to three of the
 // devices, beside one flat memory: some in order and some not, in some of which what the
-// program does fails. Bytes go from device to device by the peers' copies, over links where
+// program does fails, or is replayed. Bytes go from device to device by the peers' copies, over links where
 // there are some, or through the host, and some histories have buffers of up to a MiB.
 func testHistories(e *env) {
 	w, linked := e.dev.(devices.Windowed)
@@ -18,7 +18,7 @@ func testHistories(e *env) {
 	history.Test(e.t, 400, func(seed uint64, _ *rand.Rand) (*history.History, history.Config) {
 		n := 1 + int(seed/2%3)
 		cfg := history.Config{
-			Name: fmt.Sprintf("%d of %s", n, e.dev.Info().Name), OutOfOrder: seed%2 == 1, Blind: !e.content,
+			Name: fmt.Sprintf("%d of %s", n, e.dev.Info().Name), OutOfOrder: seed%2 == 1, Blind: !e.content, Graphs: seed/4%2 == 1,
 			NoPeer: seed%4 > 1, Links: linked && n > 1 && seed%4 < 2,
 			Open: func(*history.Faults) (devs []devices.Device, _ error) {
 				for range n {

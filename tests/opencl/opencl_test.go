@@ -145,11 +145,13 @@ func TestHistoriesAgreeWithOneFlatMemoryOnRealDevices(t *testing.T) {
 	give := keep(t)
 	total := history.Test(t, 10_000, func(seed uint64, dice *rand.Rand) (*history.History, history.Config) {
 		cfg := all[seed%uint64(len(all))]
+		cfg.Graphs = seed/2%2 == 1
 		return draw(&cfg, dice, history.Draw{Seed: seed, Ops: 250, Failing: seed%3 == 0, Evicts: seed%5 < 3}), cfg
 	})
 	give()
 	require.Positive(t, total.BytesMoved, "bytes must move between OpenCL devices, though PoCL's share RAM")
 	require.Positive(t, total.Regrown, "no block was exchanged")
+	require.Positive(t, total.Ops["replay, prepared"])
 	for _, policy := range policies {
 		require.Positive(t, total.Evicted[policy], policy)
 	}
@@ -163,7 +165,7 @@ func TestAContextThatIsClosedAtOnceHasNothingLeftOnRealDevices(t *testing.T) {
 	give := keep(t)
 	total := history.Test(t, 250, func(i uint64, _ *rand.Rand) (*history.History, history.Config) {
 		return history.Generate(history.Draw{Seed: i, Ops: 80}), history.Config{
-			Name: fmt.Sprintf("stopped/%d", i%8), OutOfOrder: i%2 > 0, StopAfter: 1 + int(i*7%80),
+			Name: fmt.Sprintf("stopped/%d", i%8), OutOfOrder: i%2 > 0, StopAfter: 1 + int(i*7%80), Graphs: i/8%2 > 0,
 			Open: houseOf(kind{carve: "off", bus: []string{"off", "on"}[i/2%2], mixed: i/4%2 > 0, tce: tce.Options{DMAWord: 8}}),
 		}
 	})
@@ -180,7 +182,7 @@ func TestFailuresLoseExactlyWhatTheyMustOnRealDevices(t *testing.T) {
 	total := history.Test(t, 2000, func(seed uint64, dice *rand.Rand) (*history.History, history.Config) {
 		mixed, bus := seed%3 > 0, []string{"off", "on"}[seed/4%2]
 		cfg := history.Config{
-			Name: fmt.Sprintf("faults/bus=%s/mixed=%t/outOfOrder=%t", bus, mixed, seed%2 > 0), OutOfOrder: seed%2 > 0, Every: []int{8, 20}[seed/2%2],
+			Name: fmt.Sprintf("faults/bus=%s/mixed=%t/outOfOrder=%t", bus, mixed, seed%2 > 0), OutOfOrder: seed%2 > 0, Every: []int{8, 20}[seed/2%2], Graphs: seed/8%2 > 0,
 			Open: houseOf(kind{carve: "off", bus: bus, mixed: mixed, tce: tce.Options{DMAWord: 8}, shares: seed%4 == 1}),
 		}
 		return draw(&cfg, dice, history.Draw{Seed: seed, Ops: 120, Failing: true, Evicts: seed%5 < 3}), cfg
