@@ -29,6 +29,8 @@ type config struct {
 	record  string
 	// leadExit: other libraries' calls to __cxa_atexit are led through ours (internal/exit).
 	leadExit bool
+	// commandBuffers is the version of cl_khr_command_buffer; nil is none.
+	commandBuffers *bufferVersion
 }
 
 // deviceTypes are the names of OpenCL's device types.
@@ -42,6 +44,10 @@ func readConfig(env func(string) string) (config, error) {
 		if c.typ, ok = deviceTypes[t]; !ok {
 			return c, fmt.Errorf("GODWIT_DEVICE_TYPE=%s: it is cpu, gpu or accelerator", t)
 		}
+	}
+	var err error
+	if c.commandBuffers, err = findBufferVersion(env("GODWIT_COMMAND_BUFFER")); err != nil {
+		return c, err
 	}
 	text := env("GODWIT_DEVICES")
 	w, err := devicefile.ParseWish(text)

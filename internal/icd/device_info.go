@@ -120,6 +120,9 @@ func (d *device) info(what uint32) any {
 			return v
 		}
 	}
+	if v := d.bufferFact(what); v != nil || isBufferParameter(what) {
+		return v
+	}
 	if b := d.found.Query(what); b != nil {
 		return b
 	}
@@ -139,11 +142,14 @@ var deviceFacts = facts[device]{
 	C.CL_DEVICE_VERSION:                     func(d *device) any { return d.version() },
 	C.CL_DEVICE_NUMERIC_VERSION:             func(d *device) any { return d.numericVersion() },
 	C.CL_DEVICE_EXTENSIONS:                  func(d *device) any { return strings.Join(d.extensions(), " ") },
-	C.CL_DEVICE_EXTENSIONS_WITH_VERSION:     func(d *device) any { return nameVersions(d.extensions()) },
-	C.CL_DEVICE_OPENCL_C_FEATURES:           func(d *device) any { return d.features() },
-	C.CL_DEVICE_OPENCL_C_ALL_VERSIONS:       func(d *device) any { return d.languages() },
-	C.CL_DEVICE_GLOBAL_MEM_SIZE:             func(d *device) any { return d.globalMemory() },
-	C.CL_DEVICE_MAX_MEM_ALLOC_SIZE:          func(d *device) any { return d.maxAlloc() },
+	C.CL_DEVICE_EXTENSIONS_WITH_VERSION: func(d *device) any {
+		_, versions := d.p.config.extensions()
+		return nameVersions(d.extensions(), versions)
+	},
+	C.CL_DEVICE_OPENCL_C_FEATURES:     func(d *device) any { return d.features() },
+	C.CL_DEVICE_OPENCL_C_ALL_VERSIONS: func(d *device) any { return d.languages() },
+	C.CL_DEVICE_GLOBAL_MEM_SIZE:       func(d *device) any { return d.globalMemory() },
+	C.CL_DEVICE_MAX_MEM_ALLOC_SIZE:    func(d *device) any { return d.maxAlloc() },
 	C.CL_DEVICE_MAX_CONSTANT_BUFFER_SIZE: func(d *device) any {
 		n := uint64(64 << 10)
 		if b := d.found.Query(C.CL_DEVICE_MAX_CONSTANT_BUFFER_SIZE); len(b) == 8 {
@@ -230,7 +236,7 @@ func (d *device) realVersion() string {
 // version is as OpenCL wants it: "OpenCL 3.0 " and more.
 func (d *device) version() string {
 	v := d.numericVersion()
-	text := []byte("OpenCL x.y godwit " + version)
+	text := []byte("OpenCL x.y godwit " + godwitVersion)
 	text[7], text[9] = byte('0'+v>>22), byte('0'+v>>12&0x3ff)
 	return string(text) + ", " + strings.TrimPrefix(d.realVersion(), "OpenCL ")
 }
@@ -241,7 +247,8 @@ func (d *device) extensions() (list []string) {
 			list = append(list, e)
 		}
 	}
-	return append(list, contentSize)
+	names, _ := d.p.config.extensions()
+	return append(list, names...)
 }
 
 // features are the real device's features of OpenCL C without those for what

@@ -16,6 +16,7 @@
 //	GODWIT_DEVICES      how many devices, or which, or a file that lists them (devicefile.Wish)
 //	GODWIT_DEVICE_TYPE  cpu, gpu or accelerator: what devices say they are
 //	GODWIT_TRACE        a file, or - for standard error: every command and copy
+//	GODWIT_COMMAND_BUFFER  the version of cl_khr_command_buffer that programs see, or off (versions.go)
 //	GODWIT_ATEXIT       off leaves other libraries' registration of exit handlers alone
 //	GODWIT_SUMMARY      a file: what moved, as JSON, when the program ends
 //	GODWIT_RECORD       a file, appended to: what each command accessed, for godwit replay
@@ -45,5 +46,5 @@
 // its wait list comes from clContext.waitList.
 //
 // One file has one job: platform.go, device.go, context.go, queue.go, event.go,
-// buffer.go, transfer.go, map.go, svm.go; program*.go and kernel*.go.
+// buffer.go, transfer.go, map.go, svm.go; program*.go and kernel*.go; command_buffer.go, command.go, mutable.go.
 package icd

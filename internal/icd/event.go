@@ -20,17 +20,23 @@ type event struct {
 	q       *queue        // immutable; nil for a user event
 	run     runtime.Event // immutable; one reference of it
 	command uint32        // immutable: cl_command_type
+	several bool          // immutable: a command buffer's on more than one queue, of which q is one
 }
 
 // newEvent makes an event of a runtime event, whose reference it takes over.
 func newEvent(c *clContext, q *queue, run runtime.Event, command uint32) (uintptr, int32) {
 	e := &event{c: c, q: q, run: run, command: command}
+	return e.add()
+}
+
+// add gives an event its handle.
+func (e *event) add() (uintptr, int32) {
 	retain(e.keeps())
 	var qh uintptr
-	if q != nil {
-		qh = q.self
+	if e.q != nil && !e.several {
+		qh = e.q.self
 	}
-	return events.add(e, &e.self, uint64(c.self), uint64(qh), uint64(command))
+	return events.add(e, &e.self, uint64(e.c.self), uint64(qh), uint64(e.command))
 }
 
 // destroy implements destroyer. The command goes on.

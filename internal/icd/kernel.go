@@ -161,19 +161,25 @@ func gwCloneKernel(h uintptr) (uintptr, int32) {
 	if old == nil {
 		return 0, clInvalidKernel
 	}
-	old.mu.Lock()
-	k := &kernel{p: old.p, name: old.name, run: old.run, on: old.on, info: old.info, any: old.any,
-		args: slices.Clone(old.args), state: slices.Clone(old.state), unset: old.unset, svm: slices.Clone(old.svm)}
-	for i := range k.state {
-		v := &k.state[i].large
-		if *v = bytes.Clone(*v); len(*v) > 0 {
-			k.args[i] = runtime.Bytes(*v)
-		}
-	}
-	old.mu.Unlock()
+	k := old.copy()
 	k.p.mu.Lock()
 	defer k.p.mu.Unlock()
 	return k.p.attach(k)
+}
+
+// copy is a kernel with the same arguments, which has no handle.
+func (k *kernel) copy() *kernel {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	c := &kernel{p: k.p, name: k.name, run: k.run, on: k.on, info: k.info, any: k.any,
+		args: slices.Clone(k.args), state: slices.Clone(k.state), unset: k.unset, svm: slices.Clone(k.svm)}
+	for i := range c.state {
+		v := &c.state[i].large
+		if *v = bytes.Clone(*v); len(*v) > 0 {
+			c.args[i] = runtime.Bytes(*v)
+		}
+	}
+	return c
 }
 
 // find is the kernel on a device; nil where the program was not built for it.

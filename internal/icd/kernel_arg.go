@@ -25,11 +25,16 @@ func gwSetKernelArg(h uintptr, i uint32, size uint64, value unsafe.Pointer) int3
 	if k == nil {
 		return clInvalidKernel
 	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.set(i, size, value)
+}
+
+// set is clSetKernelArg. mu is held, as in all that follow.
+func (k *kernel) set(i uint32, size uint64, value unsafe.Pointer) int32 {
 	if uint64(i) >= uint64(len(k.info)) {
 		return clInvalidArgIndex
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
 	switch k.info[i].Kind {
 	case devices.ArgBuffer:
 		return k.setBuffer(int(i), size, value)
@@ -46,7 +51,7 @@ func gwSetKernelArg(h uintptr, i uint32, size uint64, value unsafe.Pointer) int3
 	return k.setValue(int(i), size, value)
 }
 
-// keep makes a the argument. mu is held.
+// keep makes a the argument.
 func (k *kernel) keep(i int, a runtime.Arg) int32 {
 	k.args[i] = a
 	s := &k.state[i]
@@ -182,9 +187,17 @@ func (c *clContext) hasSVM() bool {
 //export gwSetKernelArgSVMPointer
 func gwSetKernelArgSVMPointer(h uintptr, i uint32, p uintptr) int32 {
 	k := kernels.get(h)
-	switch {
-	case k == nil:
+	if k == nil {
 		return clInvalidKernel
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.setPointer(i, p)
+}
+
+// setPointer is clSetKernelArgSVMPointer.
+func (k *kernel) setPointer(i uint32, p uintptr) int32 {
+	switch {
 	case !k.p.c.hasSVM():
 		return clInvalidOperation
 	case uint64(i) >= uint64(len(k.info)):
@@ -192,17 +205,23 @@ func gwSetKernelArgSVMPointer(h uintptr, i uint32, p uintptr) int32 {
 	case k.info[i].Kind != devices.ArgBuffer && k.info[i].Kind != devices.ArgUnknown:
 		return clInvalidArgValue
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
 	return k.keep(int(i), runtime.SVM(runtime.Pointer(p)))
 }
 
 //export gwSetKernelExecInfo
 func gwSetKernelExecInfo(h uintptr, what uint32, size uint64, value unsafe.Pointer) int32 {
 	k := kernels.get(h)
-	switch {
-	case k == nil:
+	if k == nil {
 		return clInvalidKernel
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.setExecInfo(what, size, value)
+}
+
+// setExecInfo is clSetKernelExecInfo.
+func (k *kernel) setExecInfo(what uint32, size uint64, value unsafe.Pointer) int32 {
+	switch {
 	case !k.p.c.hasSVM():
 		return clInvalidOperation
 	case value == nil && size > 0 || value == nil && what != C.CL_KERNEL_EXEC_INFO_SVM_PTRS:
@@ -213,8 +232,6 @@ func gwSetKernelExecInfo(h uintptr, what uint32, size uint64, value unsafe.Point
 		if size%8 != 0 {
 			return clInvalidValue
 		}
-		k.mu.Lock()
-		defer k.mu.Unlock()
 		k.svm = k.svm[:0]
 		if size > 0 {
 			for _, p := range unsafe.Slice((*uintptr)(value), size/8) {

@@ -39,8 +39,7 @@ func words(p unsafe.Pointer, n uint32) []uint64 {
 	return unsafe.Slice((*uint64)(p), n)
 }
 
-// enqueueKernel tests in OpenCL's order what the runtime does not know; the rest
-// is the runtime's to refuse.
+// enqueueKernel leaves to the runtime to refuse what launchable does not.
 func enqueueKernel(qh, kh uintptr, s *space, command, n uint32, list, out unsafe.Pointer) int32 {
 	q := queues.get(qh)
 	if q == nil {
@@ -50,26 +49,9 @@ func enqueueKernel(qh, kh uintptr, s *space, command, n uint32, list, out unsafe
 	if k == nil {
 		return clInvalidKernel
 	}
-	if k.p.c != q.c {
-		return clInvalidContext
-	}
-	on := k.find(q.d)
-	if on == nil {
-		return clInvalidProgramExecutable
-	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.unset > 0 {
-		return clInvalidKernelArgs
-	}
-	if s.dims < 1 || s.dims > 3 {
-		return clInvalidWorkDimension
-	}
-	nothing := s.empty()
-	if nothing && q.d.numericVersion() < versionNumber(2, 1) {
-		return clInvalidGlobalWorkSize
-	}
-	if st := s.fit(on); st != clSuccess {
+	if st := k.launchable(q, s, false); st != clSuccess {
 		return st
 	}
 	var w waits
@@ -77,7 +59,7 @@ func enqueueKernel(qh, kh uintptr, s *space, command, n uint32, list, out unsafe
 	if st != clSuccess {
 		return st
 	}
-	if nothing {
+	if s.empty() {
 		run, err := q.enqueueNothing(wait)
 		return q.accepted(run, err, command, false, out)
 	}
@@ -85,6 +67,26 @@ func enqueueKernel(qh, kh uintptr, s *space, command, n uint32, list, out unsafe
 		Kernel: k.run, Global: s.global, Local: s.local, Offset: s.offset, Args: k.args, SVM: k.svm, NoEvent: out == nil,
 	}, wait...)
 	return q.accepted(run, err, command, false, out)
+}
+
+// launchable tests in OpenCL's order what the runtime does not know, and whether all arguments are set, unless
+// they may come later. mu is held.
+func (k *kernel) launchable(q *queue, s *space, later bool) int32 {
+	if k.p.c != q.c {
+		return clInvalidContext
+	}
+	on := k.find(q.d)
+	switch {
+	case on == nil:
+		return clInvalidProgramExecutable
+	case k.unset > 0 && !later:
+		return clInvalidKernelArgs
+	case s.dims < 1 || s.dims > 3:
+		return clInvalidWorkDimension
+	case s.empty() && q.d.numericVersion() < versionNumber(2, 1):
+		return clInvalidGlobalWorkSize
+	}
+	return s.fit(on)
 }
 
 // empty reports whether there is no work-item, which is no error since OpenCL 2.1.

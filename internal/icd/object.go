@@ -2,7 +2,7 @@
 
 package icd
 
-// #include "object.h"
+// #include "command_buffer.h"
 import "C"
 
 import (
@@ -182,6 +182,9 @@ var (
 	programs  = table[program]{kind: C.GW_PROGRAM, invalid: clInvalidProgram}
 	kernels   = table[kernel]{kind: C.GW_KERNEL, invalid: clInvalidKernel}
 	events    = table[event]{kind: C.GW_EVENT, invalid: clInvalidEvent}
+
+	commandBuffers = table[commandBuffer]{kind: C.GW_COMMAND_BUFFER, invalid: C.GW_INVALID_COMMAND_BUFFER}
+	commands       = table[command]{kind: C.GW_COMMAND, invalid: C.GW_INVALID_MUTABLE_COMMAND}
 )
 
 // index is where in the arena the slot of an object is.
@@ -213,6 +216,7 @@ func release(h uintptr) bool {
 var takers = [C.GW_KINDS]func(h uintptr) destroyer{
 	C.GW_DEVICE: devs.take, C.GW_CONTEXT: contexts.take, C.GW_QUEUE: queues.take, C.GW_MEM: mems.take,
 	C.GW_PROGRAM: programs.take, C.GW_KERNEL: kernels.take, C.GW_EVENT: events.take,
+	C.GW_COMMAND_BUFFER: commandBuffers.take, C.GW_COMMAND: commands.take,
 }
 
 // gwLastRelease is what C calls for a release that looks like the last.

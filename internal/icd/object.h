@@ -20,7 +20,7 @@
 #define GW_HIDDEN __attribute__((visibility("hidden")))
 
 // Kinds of objects. A free slot has none.
-enum { GW_NONE, GW_PLATFORM, GW_DEVICE, GW_CONTEXT, GW_QUEUE, GW_MEM, GW_PROGRAM, GW_KERNEL, GW_EVENT, GW_KINDS };
+enum { GW_NONE, GW_PLATFORM, GW_DEVICE, GW_CONTEXT, GW_QUEUE, GW_MEM, GW_PROGRAM, GW_KERNEL, GW_EVENT, GW_COMMAND_BUFFER, GW_COMMAND, GW_KINDS };
 
 // gw_object is a slot of the arena: what a handle points to.
 typedef struct gw_object {
@@ -82,5 +82,9 @@ GW_HIDDEN void *gwc_GetExtensionFunctionAddressForPlatform(cl_platform_id p, con
 struct gw_entry { const char *name; void *function; };
 GW_HIDDEN extern const cl_icd_dispatch gw_dispatch;
 GW_HIDDEN extern const struct gw_entry gw_entries[];
+// Those of cl_khr_command_buffer, which the table has no place for: as they are, and as version 0.9.0 had them.
+GW_HIDDEN extern const struct gw_entry gw_command_buffers[], gw_command_buffers_0_9_0[];
+// gw_command_buffer_functions are those that programs are given; NULL where there are none. Set once, when the platform is made.
+GW_HIDDEN extern const struct gw_entry *gw_command_buffer_functions;
 
 #endif

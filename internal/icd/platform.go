@@ -6,6 +6,7 @@ package icd
 import "C"
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"runtime/debug"
@@ -65,6 +66,7 @@ func newPlatform() (*platform, error) {
 		return nil, fmt.Errorf("no address space for objects")
 	}
 	p := &platform{config: c}
+	c.commandBuffers.offer()
 	if p.trace, err = tracelog.Open(c.trace, c.summary, c.record); err != nil {
 		return nil, err
 	}
@@ -89,14 +91,13 @@ func gwGetPlatformIDs(n uint32, list, num unsafe.Pointer) int32 {
 	return listIDs([]uintptr{p.self}, n, list, num)
 }
 
-// version is Godwit's, as platform and devices give it.
-const version = "0.1"
+// godwitVersion is Godwit's, as platform and devices give it.
+const godwitVersion = "0.1"
 
 const (
-	platformVersion    = "OpenCL 3.0 godwit " + version
-	contentSize        = "cl_pocl_content_size"
-	platformExtensions = "cl_khr_icd " + contentSize
-	fullProfile        = "FULL_PROFILE"
+	platformVersion = "OpenCL 3.0 godwit " + godwitVersion
+	contentSize     = "cl_pocl_content_size"
+	fullProfile     = "FULL_PROFILE"
 )
 
 // versionNumber is a cl_version.
@@ -111,19 +112,33 @@ func gwGetPlatformInfo(h uintptr, what uint32, room uint64, value, sizeRet unsaf
 	if p == nil {
 		return clInvalidPlatform
 	}
-	return reply(platformFacts[what], room, value, sizeRet)
+	return reply(p.fact(what), room, value, sizeRet)
+}
+
+// fact answers a query; nil is that there is no such parameter.
+func (p *platform) fact(what uint32) any {
+	names, versions := p.config.extensions()
+	names = append([]string{"cl_khr_icd"}, names...)
+	switch {
+	case what == C.CL_PLATFORM_EXTENSIONS:
+		return strings.Join(names, " ")
+	case what == C.CL_PLATFORM_EXTENSIONS_WITH_VERSION:
+		return nameVersions(names, versions)
+	case what == platformCapabilities && p.config.commandBuffers != nil:
+		return uint64(syncAll | remapQueues | remapByItself)
+	}
+	return platformFacts[what]
 }
 
 var platformFacts = map[uint32]any{
 	C.CL_PLATFORM_PROFILE: fullProfile, C.CL_PLATFORM_VERSION: platformVersion, C.CL_PLATFORM_NAME: "Godwit", C.CL_PLATFORM_VENDOR: "Godwit",
-	C.CL_PLATFORM_EXTENSIONS: platformExtensions, C.CL_PLATFORM_EXTENSIONS_WITH_VERSION: nameVersions(strings.Fields(platformExtensions)),
 	C.CL_PLATFORM_ICD_SUFFIX_KHR: "GODWIT", C.CL_PLATFORM_HOST_TIMER_RESOLUTION: uint64(1), C.CL_PLATFORM_NUMERIC_VERSION: versionNumber(3, 0),
 }
 
-// nameVersions are extensions as cl_name_version.
-func nameVersions(names []string) (list []byte) {
+// nameVersions are extensions as cl_name_version: 1.0 where versions has no other.
+func nameVersions(names []string, versions map[string]uint32) (list []byte) {
 	for _, n := range names {
-		list = append(list, nameVersion(n, versionNumber(1, 0))...)
+		list = append(list, nameVersion(n, cmp.Or(versions[n], versionNumber(1, 0)))...)
 	}
 	return list
 }

@@ -56,6 +56,16 @@ static cl_int CL_API_CALL set_content_size_buffer(cl_mem buffer, cl_mem size)
 	return gwSetContentSizeBuffer((GoUintptr)buffer, (GoUintptr)size);
 }
 
+const struct gw_entry *gw_command_buffer_functions = gw_command_buffers;
+
+static void *function_named(const struct gw_entry *e, const char *name)
+{
+	for (; e && e->name; e++)
+		if (strcmp(e->name, name) == 0)
+			return e->function;
+	return NULL;
+}
+
 PUBLIC void *CL_API_CALL clGetExtensionFunctionAddress(const char *name)
 {
 	if (!name)
@@ -66,10 +76,8 @@ PUBLIC void *CL_API_CALL clGetExtensionFunctionAddress(const char *name)
 		return (void *)set_content_size_buffer;
 	if (strcmp(name, "clCreateProgramWithILKHR") == 0)
 		name = "clCreateProgramWithIL";
-	for (const struct gw_entry *e = gw_entries; e->name; e++)
-		if (strcmp(e->name, name) == 0)
-			return e->function;
-	return NULL;
+	void *f = function_named(gw_entries, name);
+	return f ? f : function_named(gw_command_buffer_functions, name);
 }
 
 void *gwc_GetExtensionFunctionAddress(const char *name) { return gw_over() ? NULL : clGetExtensionFunctionAddress(name); }

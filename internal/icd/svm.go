@@ -100,34 +100,43 @@ func (c *clContext) isSVM(p uintptr) bool {
 //export gwEnqueueSVMMemcpy
 func gwEnqueueSVMMemcpy(qh uintptr, blocking uint32, dst, src unsafe.Pointer, size uint64, n uint32, list, out unsafe.Pointer) int32 {
 	q, wait, st := queueAndWaits(qh, n, list)
-	switch {
-	case st != clSuccess:
+	if st != clSuccess {
 		return st
-	case dst == nil || src == nil:
-		return clInvalidValue
+	}
+	enqueue, st := q.c.memcpy(dst, src, size)
+	if st != clSuccess {
+		return st
+	}
+	run, err := enqueue(q.run, wait...)
+	return q.accepted(run, err, C.CL_COMMAND_SVM_MEMCPY, blocking != 0, out)
+}
+
+// memcpy is the copy between shared virtual memory and any other.
+func (c *clContext) memcpy(dst, src unsafe.Pointer, size uint64) (verb, int32) {
+	if dst == nil || src == nil {
+		return nil, clInvalidValue
 	}
 	ctx, to, from := context.Background(), runtime.Pointer(uintptr(dst)), runtime.Pointer(uintptr(src))
-	var run runtime.Event
-	var err error
-	switch toSVM, fromSVM := q.c.isSVM(uintptr(dst)), q.c.isSVM(uintptr(src)); {
-	case size == 0:
-		run, err = q.run.EnqueueMarker(ctx, wait...)
-	case toSVM && fromSVM:
-		run, err = q.run.EnqueueSVMMemcpy(ctx, to, from, size, wait...)
-	case toSVM:
-		run, err = q.run.EnqueueSVMWrite(ctx, to, bytesAt(src, size), wait...)
-	case fromSVM:
-		run, err = q.run.EnqueueSVMRead(ctx, from, bytesAt(dst, size), wait...)
-	default:
-		if d, s := uintptr(dst), uintptr(src); d < s+uintptr(size) && s < d+uintptr(size) {
-			return clMemCopyOverlap
+	toSVM, fromSVM := c.isSVM(uintptr(dst)), c.isSVM(uintptr(src))
+	if d, s := uintptr(dst), uintptr(src); !toSVM && !fromSVM && size > 0 && d < s+uintptr(size) && s < d+uintptr(size) {
+		return nil, clMemCopyOverlap
+	}
+	return func(on *runtime.Queue, wait ...runtime.Event) (runtime.Event, error) {
+		switch {
+		case size == 0:
+			return on.EnqueueMarker(ctx, wait...)
+		case toSVM && fromSVM:
+			return on.EnqueueSVMMemcpy(ctx, to, from, size, wait...)
+		case toSVM:
+			return on.EnqueueSVMWrite(ctx, to, bytesAt(src, size), wait...)
+		case fromSVM:
+			return on.EnqueueSVMRead(ctx, from, bytesAt(dst, size), wait...)
 		}
-		run, err = q.run.EnqueueHostCall(ctx, func(context.Context) error {
+		return on.EnqueueHostCall(ctx, func(context.Context) error {
 			copy(bytesAt(dst, size), bytesAt(src, size))
 			return nil
 		}, wait...)
-	}
-	return q.accepted(run, err, C.CL_COMMAND_SVM_MEMCPY, blocking != 0, out)
+	}, clSuccess
 }
 
 //export gwEnqueueSVMMemFill

@@ -3,6 +3,7 @@
 // The dispatch table (entries.h), and what C answers without entering Go: reference counts,
 // and queries that programs make often and that never change their answer.
 #include "object.h"
+#include "command_buffer.h"
 #include "_cgo_export.h"
 #include <string.h>
 
@@ -12,14 +13,14 @@
 
 // KIND and INVALID are the kind of object that a handle of some type is to be, and the error if it is none.
 #define KIND(o) _Generic((o), cl_platform_id: GW_PLATFORM, cl_device_id: GW_DEVICE, cl_context: GW_CONTEXT, cl_command_queue: GW_QUEUE, \
-	cl_mem: GW_MEM, cl_program: GW_PROGRAM, cl_kernel: GW_KERNEL, cl_event: GW_EVENT)
+	cl_mem: GW_MEM, cl_program: GW_PROGRAM, cl_kernel: GW_KERNEL, cl_event: GW_EVENT, gw_command_buffer: GW_COMMAND_BUFFER)
 #define INVALID(o) _Generic((o), cl_platform_id: CL_INVALID_PLATFORM, cl_device_id: CL_INVALID_DEVICE, cl_context: CL_INVALID_CONTEXT, \
 	cl_command_queue: CL_INVALID_COMMAND_QUEUE, cl_mem: CL_INVALID_MEM_OBJECT, cl_program: CL_INVALID_PROGRAM, \
-	cl_kernel: CL_INVALID_KERNEL, cl_event: CL_INVALID_EVENT)
+	cl_kernel: CL_INVALID_KERNEL, cl_event: CL_INVALID_EVENT, gw_command_buffer: GW_INVALID_COMMAND_BUFFER)
 
 // EACH is f(type, name) for each of a list of types, where names are a1 for the last, a2 for the one before it, ...
-#define EACH(f, ...) EACH_N(__VA_ARGS__, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1)(f, __VA_ARGS__)
-#define EACH_N(a, b, c, d, e, f, g, h, i, j, k, l, m, n, count, ...) EACH_##count
+#define EACH(f, ...) EACH_N(__VA_ARGS__, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1)(f, __VA_ARGS__)
+#define EACH_N(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, count, ...) EACH_##count
 #define EACH_1(f, t) f(t, a1)
 #define EACH_2(f, t, ...) f(t, a2), EACH_1(f, __VA_ARGS__)
 #define EACH_3(f, t, ...) f(t, a3), EACH_2(f, __VA_ARGS__)
@@ -34,6 +35,8 @@
 #define EACH_12(f, t, ...) f(t, a12), EACH_11(f, __VA_ARGS__)
 #define EACH_13(f, t, ...) f(t, a13), EACH_12(f, __VA_ARGS__)
 #define EACH_14(f, t, ...) f(t, a14), EACH_13(f, __VA_ARGS__)
+#define EACH_15(f, t, ...) f(t, a15), EACH_14(f, __VA_ARGS__)
+#define EACH_16(f, t, ...) f(t, a16), EACH_15(f, __VA_ARGS__)
 #define PARAM(type, name) __typeof__(type) name
 #define PASS(type, name) name
 
@@ -172,6 +175,21 @@ static cl_int gwc_UnloadPlatformCompiler(cl_platform_id p) { return gw_over() ? 
 #define IN_C(name)
 #define COUNTED_EXT(name)
 #include "entries.h"
+#define RECORDS(name, ...) \
+	GO(name, gw_command_buffer, cl_command_queue, const cl_properties *, __VA_ARGS__) \
+	static cl_int gwc_##name##_0_9_0(gw_command_buffer b, cl_command_queue q, EACH(PARAM, __VA_ARGS__)) \
+	{ \
+		UNLESS_OVER(return CL_OUT_OF_RESOURCES); \
+		return gw##name(b, q, NULL, EACH(PASS, __VA_ARGS__)); \
+	}
+#define NO_IMAGE(name) \
+	static cl_int gwc_##name(gw_command_buffer b) { return gw_over() ? CL_OUT_OF_RESOURCES : NOT_DONE(b); }
+#define BEFORE(name, ...) \
+	static cl_int gwc_##name##_0_9_0(EACH(PARAM, __VA_ARGS__)) { UNLESS_OVER(return CL_OUT_OF_RESOURCES); return gwLinked##name(EACH(PASS, __VA_ARGS__)); }
+#include "command_buffer_entries.h"
+#undef RECORDS
+#undef NO_IMAGE
+#undef BEFORE
 #undef GO
 #undef MAKES
 #undef COUNTED
@@ -209,5 +227,22 @@ const cl_icd_dispatch gw_dispatch = {
 #define NEVER(name, status)
 const struct gw_entry gw_entries[] = {
 #include "entries.h"
+	{NULL, NULL},
+};
+
+#define RECORDS(name, ...) IN_C(name)
+#define NO_IMAGE(name) IN_C(name)
+#define BEFORE(name, ...)
+const struct gw_entry gw_command_buffers[] = {
+#include "command_buffer_entries.h"
+	{NULL, NULL},
+};
+#undef RECORDS
+#undef BEFORE
+
+#define RECORDS(name, ...) {"cl" #name, (void *)gwc_##name##_0_9_0},
+#define BEFORE(name, ...) RECORDS(name)
+const struct gw_entry gw_command_buffers_0_9_0[] = {
+#include "command_buffer_entries.h"
 	{NULL, NULL},
 };

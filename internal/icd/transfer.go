@@ -127,6 +127,11 @@ func gwEnqueueCopyBuffer(qh, sh, dh uintptr, srcOff, dstOff, size uint64, n uint
 	return q.accepted(run, err, C.CL_COMMAND_COPY_BUFFER, false, out)
 }
 
+// isPattern reports whether a pattern may fill size bytes at an offset or address.
+func isPattern(pattern unsafe.Pointer, n, off, size uint64) bool {
+	return pattern != nil && n > 0 && n <= 128 && n&(n-1) == 0 && off%n == 0 && size%n == 0
+}
+
 //export gwEnqueueFillBuffer
 func gwEnqueueFillBuffer(qh, mh uintptr, pattern unsafe.Pointer, patternSize, off, size uint64, n uint32, list, out unsafe.Pointer) int32 {
 	var w waits
@@ -134,8 +139,7 @@ func gwEnqueueFillBuffer(qh, mh uintptr, pattern unsafe.Pointer, patternSize, of
 	switch {
 	case st != clSuccess:
 		return st
-	case pattern == nil || patternSize == 0 || patternSize > 128 || patternSize&(patternSize-1) != 0,
-		!m.contains(off, size), off%patternSize != 0, size%patternSize != 0:
+	case !isPattern(pattern, patternSize, off, size) || !m.contains(off, size):
 		return clInvalidValue
 	}
 	if size == 0 {

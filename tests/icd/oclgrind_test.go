@@ -146,7 +146,7 @@ func TestPoCLsOwnRuntimeTestsUseNothingUninitialised(t *testing.T) {
 	for _, n := range devicesChecked {
 		passed := 0
 		for _, name := range names {
-			p := checked(t, n)
+			p := checked(t, n).with(commandBuffers)
 			if name == "test_event_cycle" {
 				p = p.with("OCLGRIND_GLOBAL_MEM_SIZE=16777216") // it takes a part of all there is
 			}

@@ -102,9 +102,16 @@ func TestProgramsInCFindWhatOpenCLPromises(t *testing.T) {
 		"launches": {1, 2},          // short launches among others
 		"threads":  {1, 3},          // many threads share a context
 		"sigstack": {1, 2, 1, 2, 1}, // signals find a stack whatever threads do to theirs
+
+		"command_buffers":       {1, 2, 4}, // are what their commands are, one by one
+		"command_buffers_0_9_0": {1, 2, 4}, // as that version has them
 	} {
+		var env []string
+		if strings.HasSuffix(name, "0_9_0") {
+			env = append(env, commandBuffers)
+		}
 		for _, n := range devices {
-			r := on(n).run(t, time.Minute, "", compile(t, name), "Godwit", strconv.Itoa(n))
+			r := on(n, env...).run(t, time.Minute, "", compile(t, name), "Godwit", strconv.Itoa(n))
 			require.True(t, r.ok(), "%s on %d: %v", name, n, r)
 			require.Regexp(t, `(?m)^OK$`, r.out, "%s on %d", name, n)
 		}
