@@ -105,6 +105,7 @@ func TestProgramsInCFindWhatOpenCLPromises(t *testing.T) {
 
 		"command_buffers":       {1, 2, 4}, // are what their commands are, one by one
 		"command_buffers_0_9_0": {1, 2, 4}, // as that version has them
+		"command_buffer_errors": {1, 2},    // are refused where they are misused
 	} {
 		var env []string
 		if strings.HasSuffix(name, "0_9_0") {
@@ -114,6 +115,21 @@ func TestProgramsInCFindWhatOpenCLPromises(t *testing.T) {
 			r := on(n, env...).run(t, time.Minute, "", compile(t, name), "Godwit", strconv.Itoa(n))
 			require.True(t, r.ok(), "%s on %d: %v", name, n, r)
 			require.Regexp(t, `(?m)^OK$`, r.out, "%s on %d", name, n)
+		}
+	}
+}
+
+// GODWIT_SOAK=1 makes more of them.
+func TestRandomCommandBuffersLeaveWhatTheirCommandsDo(t *testing.T) {
+	rounds := "60"
+	if os.Getenv("GODWIT_SOAK") != "" {
+		rounds = "5000"
+	}
+	for _, n := range []int{1, 2, 4} {
+		for seed := range 3 {
+			r := on(n).run(t, 10*time.Minute, "", compile(t, "command_buffer_random"), "Godwit", strconv.Itoa(n), strconv.Itoa(seed), rounds)
+			require.True(t, r.ok(), "seed %d on %d: %v", seed, n, r)
+			require.Regexp(t, `(?m)^OK$`, r.out, "seed %d on %d", seed, n)
 		}
 	}
 }
