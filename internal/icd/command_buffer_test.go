@@ -11,12 +11,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// updateOf is a gw_update, which tests cannot name, with one argument.
+// updateOf is a gw_update with one argument: tests cannot name C's.
 type updateOf struct {
-	command                  uintptr
-	args, svm, infos, dims   uint32
-	list, svmList, infoList  unsafe.Pointer
-	offset, global, localPtr unsafe.Pointer
+	command uintptr
+	args    uint32
+	_       [3]uint32
+	list    unsafe.Pointer
+	_       [5]uintptr
 }
 
 type newArg struct {
