@@ -256,7 +256,7 @@ func (r *replay) recordOne(g *round, rec *runtime.Recording, op *operation, even
 // detour records an operation by way of a transient, now and then where it can be, and returns the queue, any of the
 // round's, on which its bytes are brought there.
 func (r *replay) detour(g *round, rec *runtime.Recording, op *operation, got []byte, wait []runtime.Event, dice *rand.Rand) (e runtime.Event, by *queue, err error) {
-	simple := op.Kind == opWrite || op.Kind == opFill || op.Kind == opCopy || op.Kind == opRead
+	simple := op.Kind == opCopy || op.Kind == opRead || (op.Kind == opWrite || op.Kind == opFill) && r.cfg.Seen == nil // which knows one writer
 	if !simple || dice.IntN(3) > 0 || r.isSVM(r.h.Views[op.Dst].Root) || op.paired() && r.isSVM(r.h.Views[op.Src].Root) {
 		return e, nil, nil
 	}
