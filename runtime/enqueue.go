@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"godwit/devices"
+	"godwit/eviction"
 	"godwit/mem"
 	"godwit/svm"
 )
@@ -86,8 +87,9 @@ type request struct {
 	coarse, exact bool // of a rectangle: rows were taken together; must not be
 	call          func(context.Context) error
 
-	after  []mem.Wait // of a recorded command: what it waits for
-	listed bool       // it was recorded with a wait list
+	after  []mem.Wait      // of a recorded command: what it waits for
+	listed bool            // it was recorded with a wait list
+	ahead  *eviction.Round // what evictions for it go by, in place of the context's policy; nil is that
 }
 
 // borrowed is what a request looks at until it is submitted, and copies from.

@@ -45,6 +45,7 @@ const evictRounds = 8
 // evicting is what enqueues need for evictions. Protected by Context.mu.
 type evicting struct {
 	policy   eviction.Policy
+	ahead    *eviction.Round   // what this enqueue's go by, where not nil
 	observer eviction.Observer // policy, once a memory was half full
 	unseen   []uint64          // by memory: bytes to be got before it is worth a look whether it is
 	plan     *migration.Plan   // what needs room; nil is no command
@@ -207,7 +208,7 @@ func (c *Context) evict(plan *migration.Plan, old bool) bool {
 	e := &c.evicting
 	choose := func(short []mem.MemoryID) (ok bool) {
 		c.hooks.call(&c.hooks.failed, func() {
-			ok = c.planner.Evict(&e.ev, plan, short, 1, old, e.policy, evictRoom{c})
+			ok = c.planner.Evict(&e.ev, plan, short, 1, old, e.by(), evictRoom{c})
 		})
 		return ok
 	}
@@ -220,6 +221,14 @@ func (c *Context) evict(plan *migration.Plan, old bool) bool {
 		}
 	}
 	return true
+}
+
+// by is the policy of this enqueue's evictions.
+func (e *evicting) by() eviction.Policy {
+	if e.policy != nil && e.ahead != nil {
+		return e.ahead
+	}
+	return e.policy
 }
 
 // exchanging reports whether some block that is short is to take the place of others. c.mu
@@ -425,7 +434,7 @@ func (c *Context) policyName(v *migration.Victim) string {
 	case v.Part:
 		return trace.ByRegrow
 	case c.evicting.policy != nil:
-		return c.evicting.policy.Name()
+		return c.evicting.by().Name()
 	}
 	return "drop"
 }

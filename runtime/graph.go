@@ -122,7 +122,7 @@ func newGraph(rec *Recording) (*Graph, error) {
 			g.last = append(g.last, k)
 		}
 	}
-	g.bound = rec.instance()
+	g.bound = newInstance(rec.commands)
 	return g, nil
 }
 

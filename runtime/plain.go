@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"godwit/eviction"
 	"godwit/mem"
 )
 
@@ -12,9 +13,9 @@ import (
 // fit at once, and from a command on that could not be submitted as prepared: a link may have been
 // lost, or the driver's refusal is the command's own.
 
-// instance are the commands of a recording with slots and values of one replay.
+// instance are commands of a recording with slots and values of one replay.
 type instance struct {
-	rec      *Recording
+	from     []recorded
 	commands []recorded
 	handles  map[*Buffer]*Buffer // of slots: the recording's and this one's
 	uses     []boundUse
@@ -30,9 +31,9 @@ type boundUse struct {
 	r    mem.Range // of the slot
 }
 
-// instance copies the commands.
-func (rec *Recording) instance() *instance {
-	in := &instance{rec: rec, commands: slices.Clone(rec.commands), handles: make(map[*Buffer]*Buffer)}
+// newInstance copies commands.
+func newInstance(from []recorded) *instance {
+	in := &instance{from: from, commands: slices.Clone(from), handles: make(map[*Buffer]*Buffer)}
 	for i := range in.commands {
 		k, known := &in.commands[i], len(in.uses)
 		k.uses = slices.Clone(k.uses)
@@ -92,7 +93,7 @@ func (in *instance) bind(to *Bindings) error {
 	in.stale = in.stale[:0]
 	for _, v := range in.changed {
 		in.stale = append(in.stale, v)
-		in.commands[v.command].launch.Args[v.arg] = in.rec.commands[v.command].launch.Args[v.arg]
+		in.commands[v.command].launch.Args[v.arg] = in.from[v.command].launch.Args[v.arg]
 	}
 	in.changed = in.changed[:0]
 	if !slices.Equal(in.queues, to.Queues) {
@@ -113,7 +114,7 @@ func (in *instance) onto(queues []*Queue) {
 		if k := &in.commands[i]; len(queues) > 0 {
 			k.req.q = queues[k.queue]
 		} else {
-			k.req.q = in.rec.commands[i].req.q
+			k.req.q = in.from[i].req.q
 		}
 	}
 }
@@ -121,8 +122,15 @@ func (in *instance) onto(queues []*Queue) {
 // enqueue enqueues the commands that were not accepted yet, and the marker.
 func (r *replay) enqueue(ctx context.Context, q *Queue, to *Bindings, wait []Event, why error) (Event, error) {
 	g, c := r.g, r.g.c
-	inst := g.rec.instance()
-	user, err := r.plainly(inst, to, wait, why)
+	own := new(loose)
+	if len(r.points) == 0 { // else transients have content where they are
+		var err error
+		if own, err = g.rec.loosen(); err != nil {
+			return Event{}, err
+		}
+		defer own.release(len(g.rec.commands))
+	}
+	inst, user, ahead, err := r.plainly(own, to, wait, why)
 	if err != nil {
 		return Event{}, err
 	}
@@ -131,7 +139,8 @@ func (r *replay) enqueue(ctx context.Context, q *Queue, to *Bindings, wait []Eve
 	for i := len(r.points); i < len(points); i++ {
 		k := &inst.commands[i]
 		in := borrowed{launch: k.launch, uses: k.uses, to: k.to}
-		k.req.after, k.req.listed = slices.Clone(user), !k.listless
+		k.req.after, k.req.listed, k.req.ahead = slices.Clone(user), !k.listless, ahead
+		ahead.At(i)
 		for _, n := range k.after {
 			k.req.after = append(k.req.after, mem.Wait{Point: points[n], Kind: mem.Data})
 		}
@@ -146,6 +155,7 @@ func (r *replay) enqueue(ctx context.Context, q *Queue, to *Bindings, wait []Eve
 			return Event{}, &ReplayError{i, err}
 		}
 		before[k.queue] = points[i]
+		own.release(i)
 	}
 	c.lock()
 	defer c.unlock()
@@ -172,14 +182,39 @@ func tell(events []Event, i int, e Event) (mem.Point, error) {
 	return p, e.Release()
 }
 
-// plainly begins with the plain route: it binds its commands and lists what all of them wait for.
-func (r *replay) plainly(inst *instance, to *Bindings, wait []Event, why error) ([]mem.Wait, error) {
+// plainly begins with the plain route: it binds the commands, lists what all of them wait for, and says what
+// evictions are to go by.
+func (r *replay) plainly(own *loose, to *Bindings, wait []Event, why error) (in *instance, user []mem.Wait, ahead *eviction.Round, err error) {
 	g, c := r.g, r.g.c
 	c.lock()
 	defer c.unlock()
-	if err := inst.bind(to); err != nil {
-		return nil, err
+	commands, roots := g.rec.commands, g.rec.roots
+	bound := *to
+	if len(own.slots) > 0 {
+		commands, roots = g.rec.loose.commands, g.rec.looseRoots
+		bound.Slots = slices.Concat(to.Slots, own.slots)
+	}
+	in = newInstance(commands)
+	if err := in.bind(&bound); err != nil {
+		return nil, nil, nil, err
 	}
 	g.figures.Replays, g.figures.Plain, g.figures.Why = g.figures.Replays+1, g.figures.Plain+1, why.Error()
-	return c.events.appendWaits(nil, c, wait)
+	user, err = c.events.appendWaits(nil, c, wait)
+	return in, user, c.ahead(commands, roots, &bound), err
+}
+
+// ahead is what evictions for some commands go by: that they are repeated for ever. c.mu is held.
+func (c *Context) ahead(commands []recorded, roots []*root, to *Bindings) *eviction.Round {
+	round := eviction.NewRound(len(commands), c.topo.Store)
+	for i := range commands {
+		for _, a := range commands[i].accs {
+			r := roots[a.Buffer]
+			if r.slot != nil {
+				r = to.buffer(r).root
+			}
+			a.Buffer = r.id
+			round.Command(i, a)
+		}
+	}
+	return round
 }

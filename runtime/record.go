@@ -32,6 +32,8 @@ type Recording struct {
 	transients []*root
 	lives      map[*root]*life // of transients, once it is over
 	arenas     []*arena
+	loose      *instance // commands and their roots as recorded, whose transients are in no arena; nil where there are none
+	looseRoots []*root
 	plain      string // why a replay has to enqueue the commands one by one; "" where it need not
 }
 

@@ -32,18 +32,25 @@ func (g *Graph) SetLaunch(i int, l Launch) error {
 	if err := old.launch.samePlan(&l); err != nil {
 		return fmt.Errorf("command %d of a graph, launch of %s: %w", i, l.Kernel.name, err)
 	}
-	now := g.bound.commands[i].launch
 	old.launch = g.rec.keepLaunch(&l)
-	now.Global, now.Local, now.Offset = old.launch.Global, old.launch.Local, old.launch.Offset
-	for k := range now.Args {
-		if now.Args[k].kind != devices.ArgBuffer {
-			now.Args[k] = old.launch.Args[k]
-		}
+	g.bound.commands[i].launch.follow(old.launch)
+	if g.rec.loose != nil {
+		g.rec.loose.commands[i].launch.follow(old.launch)
 	}
 	if len(g.prepared) > 0 {
 		g.prepared[i].ready = false
 	}
 	return nil
+}
+
+// follow makes a launch of other handles as one is.
+func (l *Launch) follow(o *Launch) {
+	l.Global, l.Local, l.Offset = o.Global, o.Local, o.Offset
+	for k := range l.Args {
+		if l.Args[k].kind != devices.ArgBuffer {
+			l.Args[k] = o.Args[k]
+		}
+	}
 }
 
 // samePlan fails where another launch cannot take this one's place in a plan.

@@ -237,7 +237,7 @@ func (c *Context) store(req *request) (err error) {
 			err = errors.Join(err, c.giveBack(&s.plan))
 		}
 	}()
-	c.evicting.plan, c.evicting.rounds, c.evicting.did, c.evicting.pages = &s.plan, 0, req.evicted, req.pages
+	c.evicting.plan, c.evicting.rounds, c.evicting.did, c.evicting.pages, c.evicting.ahead = &s.plan, 0, req.evicted, req.pages, req.ahead
 	s.wants = s.wants[:0]
 	s.reuse.Cut(0)
 	for {

@@ -151,6 +151,13 @@ func (rec *Recording) peak(lists ...[]pack.Item) (most uint64) {
 
 // settle makes the arenas, and the transients views of them. c.mu is held.
 func (rec *Recording) settle() error {
+	if len(rec.transients) > 0 {
+		rec.loose, rec.looseRoots = newInstance(rec.commands), rec.roots
+		for i := range rec.loose.commands {
+			k := &rec.loose.commands[i]
+			k.accs = slices.Clone(k.accs)
+		}
+	}
 	for _, a := range rec.arenas {
 		r := &root{name: "transients", size: a.size, views: 1}
 		if err := rec.c.register(r, false); err != nil {
@@ -215,6 +222,54 @@ func (rec *Recording) renumber() {
 		for n := range k.spans {
 			id, off := place(k.spans[n].Buffer)
 			k.spans[n].Buffer, k.spans[n].Range = id, k.spans[n].Range.Shift(off)
+		}
+	}
+}
+
+// loose are the transients of a replay that enqueues its commands one by one: each a buffer of its own until its
+// last command is enqueued. So they take the room of those that are in use, and nothing of them is written back
+// afterwards.
+type loose struct {
+	c     *Context
+	slots []Binding // as if they were slots of the commands
+	ends  []int     // by slot: its last command; -1 where it is released
+}
+
+// loosen makes loose transients.
+func (rec *Recording) loosen() (own *loose, err error) {
+	own = &loose{c: rec.c}
+	made := false
+	defer func() { // also where a hook panics
+		if !made {
+			own.release(len(rec.commands))
+		}
+	}()
+	for _, r := range rec.transients {
+		l := rec.lives[r]
+		if !l.used {
+			continue
+		}
+		b, err := rec.c.CreateNamedBuffer("transient "+r.name, r.size, 0, nil)
+		if err != nil {
+			return nil, fmt.Errorf("transient %s: %w", r.name, err)
+		}
+		own.slots, own.ends = append(own.slots, Binding{&Buffer{c: rec.c, root: r}, b}), append(own.ends, l.last)
+	}
+	made = true
+	return own, nil
+}
+
+// release gives up those that no command behind number i uses.
+func (o *loose) release(i int) {
+	if !slices.ContainsFunc(o.ends, func(last int) bool { return last >= 0 && last <= i }) {
+		return
+	}
+	o.c.lock()
+	defer o.c.unlock()
+	for k, last := range o.ends {
+		if last >= 0 && last <= i && !o.c.closed {
+			o.c.sayAtClose(o.c.unview(o.slots[k].Buffer.root))
+			o.ends[k] = -1
 		}
 	}
 }

@@ -3,6 +3,7 @@ package history
 import (
 	"fmt"
 	"math"
+	"strings"
 	"sync"
 
 	"godwit/internal/ledger"
@@ -44,11 +45,11 @@ func (a *account) create(id mem.BufferID, size uint64, content bool) error {
 	return a.oracle.Create(id, size, mem.MemorySet{})
 }
 
-// arenas opens the accounts of what graphs have made of late for their transients.
+// arenas opens the accounts of what graphs have made of late for their transients, all at once or one by one.
 func (a *account) arenas(made []trace.BufferRecord) error {
 	for i := len(made) - 1; i >= 0; i-- {
 		b := &made[i]
-		if b.Name != "transients" || b.Released || a.transient[b.Buffer] {
+		if !strings.HasPrefix(b.Name, "transient") || b.Released || a.transient[b.Buffer] {
 			continue
 		}
 		a.transient[b.Buffer] = true

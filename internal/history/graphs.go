@@ -312,6 +312,9 @@ func (r *replay) replayRound(g *round, now *operation) error {
 	}
 	before := g.graph.Figures()
 	e, err := g.graph.Replay(r.call, g.queues[0].Queue, in, outside...)
+	if err := r.account.arenas(r.rec.Buffers()); err != nil {
+		return err
+	}
 	accepted := g.cmds
 	var part *runtime.ReplayError
 	switch {

@@ -57,7 +57,7 @@ func replay(t testing.TB, g *runtime.Graph, c *runtime.Context, q *runtime.Queue
 }
 
 // TestRealGraphsTakeThePeakOfWhatLives: transients take at most 1.005 of the bytes of
-// them that are in use at once (a training step on four devices 1.05), and a steady round moves the bound.
+// them that are in use at once (a training step on four devices 1.02), and a steady round moves the bound.
 func TestRealGraphsTakeThePeakOfWhatLives(t *testing.T) {
 	for _, n := range []int{2, 4} {
 		for _, g := range graphs.Real(n) {
@@ -72,7 +72,7 @@ func TestRealGraphsTakeThePeakOfWhatLives(t *testing.T) {
 			t.Logf("%s on %d: %d bytes of transients, %d live at once (%.4f); %d bytes a round", g.Name, n, f.Transients, f.Live, float64(f.Transients)/float64(f.Live), moved)
 			most := 1.005
 			if g.Name == "mlp" && n == 4 { // what two neighbours on the ring share has one place on both
-				most = 1.05
+				most = 1.02
 			}
 			require.LessOrEqual(t, float64(f.Transients), most*float64(f.Live), "%s on %d", g.Name, n)
 			require.Equal(t, bound.Round(func(m mem.MemoryID) mem.MemoryID { return m }, g.Accesses()), moved, "%s on %d", g.Name, n)
@@ -100,5 +100,64 @@ func TestTracesAsGraphsTakeThePeakOfWhatLives(t *testing.T) {
 		require.Zero(t, f.Plain, f.Why)
 		t.Logf("%s: %d transients, %d bytes of them, %d live at once (%.4f)", name, len(items), f.Transients, f.Live, float64(f.Transients)/float64(f.Live))
 		require.LessOrEqual(t, float64(f.Transients), 1.012*float64(f.Live), name)
+	}
+}
+
+// shares are memory by data, with how much more than the bound a round may move there at most. Most of that is blocks
+// that leave whole where the bound lets a part of one leave: halo's are a 32nd of a device's data.
+var shares = []struct {
+	memory float64
+	most   map[string]float64
+}{
+	{0.9, map[string]float64{"mlp": 1.05, "decoder": 1.26, "halo": 1.34}},
+	{0.7, map[string]float64{"mlp": 1.20, "decoder": 1.18, "halo": 1.12}},
+	{0.5, map[string]float64{"mlp": 1.23, "decoder": 1.09, "halo": 1.13}},
+}
+
+// short is how much memory each device has: a share of its data, but what its widest command needs.
+func short(g *graphs.Graph, share float64) (memory []uint64) {
+	for d := range g.Devices {
+		memory = append(memory, max(uint64(share*float64(g.Data(d))), g.Widest(d)))
+	}
+	return memory
+}
+
+// steady is how many bytes a round moves on average, once it is steady.
+func steady(t testing.TB, g *runtime.Graph, c *runtime.Context, q *runtime.Queue) float64 {
+	t.Helper()
+	var moved uint64
+	for i := range 56 {
+		if n := replay(t, g, c, q); i >= 16 {
+			moved += n
+		}
+	}
+	return float64(moved) / 40
+}
+
+func boundOf(g *graphs.Graph, memory []uint64) float64 {
+	self := func(m mem.MemoryID) mem.MemoryID { return m }
+	b := bound.WithinRound(self, append([]uint64{0}, memory...), func(b mem.BufferID) bool { return g.Buffers[b].Transient }, g.Accesses())
+	return float64(b.Compulsory + b.Capacity)
+}
+
+// TestLessMemoryThanData holds the bytes of steady rounds against the bound.
+func TestLessMemoryThanData(t *testing.T) {
+	devices := []int{2}
+	if os.Getenv("GODWIT_SOAK") != "" {
+		devices = append(devices, 4)
+	}
+	for _, n := range devices {
+		for _, g := range graphs.Real(n) {
+			for _, s := range shares {
+				memory := short(g, s.memory)
+				c, queues := open(t, memory...)
+				r := record(t, g, c, queues)
+				moved, least := steady(t, r, c, queues[0]), boundOf(g, memory)
+				f := r.Figures()
+				t.Logf("%s on %d, memory %.0f%%: %.0f bytes a round, bound %.0f: %.4f; plain %d of %d", g.Name, n, 100*s.memory, moved, least, moved/least, f.Plain, f.Replays)
+				require.GreaterOrEqual(t, moved, least)
+				require.LessOrEqual(t, moved, s.most[g.Name]*least)
+			}
+		}
 	}
 }

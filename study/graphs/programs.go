@@ -87,34 +87,36 @@ func Decoder(devices, layers int, width, batch, tokens, at uint64) *Graph {
 	return g
 }
 
-// Halo is two steps of a stencil over rows x columns of devices, each with a tile of n x n: edges are
+// Halo is two steps of a stencil over rows x columns of devices, each with a column of tiles of n x n: edges are
 // packed, read by the neighbours, and the tiles computed, from u to v and back.
-func Halo(rows, columns int, n uint64) *Graph {
+func Halo(rows, columns, tiles int, n uint64) *Graph {
 	g := &Graph{Name: "halo", Devices: rows * columns}
-	var tiles [2][]int
-	for d := range g.Devices {
-		for k := range tiles {
-			tiles[k] = append(tiles[k], g.add(false, n*n*float, "%c%d", "uv"[k], d))
+	rows *= tiles
+	on := func(t int) int { return t/columns/tiles*columns + t%columns }
+	var field [2][]int
+	for t := range rows * columns {
+		for k := range field {
+			field[k] = append(field[k], g.add(false, n*n*float, "%c%d", "uv"[k], t))
 		}
 	}
 	for step := range 2 {
-		from, to := tiles[step], tiles[1-step]
-		into := make([][]int, g.Devices) // edges that each reads
-		for d := range g.Devices {
+		from, to := field[step], field[1-step]
+		into := make([][]int, rows*columns) // edges that each reads
+		for t := range rows * columns {
 			for dir, next := range []int{
-				(d/columns+rows-1)%rows*columns + d%columns, (d/columns+1)%rows*columns + d%columns,
-				d/columns*columns + (d+columns-1)%columns, d/columns*columns + (d+1)%columns,
+				(t/columns+rows-1)%rows*columns + t%columns, (t/columns+1)%rows*columns + t%columns,
+				t/columns*columns + (t+columns-1)%columns, t/columns*columns + (t+1)%columns,
 			} {
-				if next == d {
+				if next == t {
 					continue
 				}
-				edge := g.add(true, n*float, "edge%d.%d.%d", step, d, dir)
-				g.run(d, "pack", slices.Concat(g.in(from[d]), g.out(edge))...)
+				edge := g.add(true, n*float, "edge%d.%d.%d", step, t, dir)
+				g.run(on(t), "pack", slices.Concat(g.in(from[t]), g.out(edge))...)
 				into[next] = append(into[next], edge)
 			}
 		}
-		for d := range g.Devices {
-			g.run(d, "stencil", slices.Concat(g.in(from[d]), g.in(into[d]...), g.out(to[d]))...)
+		for t := range rows * columns {
+			g.run(on(t), "stencil", slices.Concat(g.in(from[t]), g.in(into[t]...), g.out(to[t]))...)
 		}
 	}
 	return g
@@ -123,9 +125,9 @@ func Halo(rows, columns int, n uint64) *Graph {
 // Real are the three programs at sizes for tests, on so many devices, 2 or 4.
 func Real(devices int) []*Graph {
 	return []*Graph{
-		MLP(devices, 8, 64, 64),
-		Decoder(devices, 8, 64, 4, 32, 20),
-		Halo(devices/2, 2, 64),
+		MLP(devices, 24, 64, 64),
+		Decoder(devices, 24, 64, 4, 32, 31),
+		Halo(devices/2, 2, 16, 64),
 	}
 }
 
