@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,6 +38,7 @@ type Graph struct {
 	rebound  bool             // since the commands were prepared, some slot
 	blocks   []placed         // where the spans were when the commands were prepared
 	prepared []prepared       // by command
+	changed  []Value          // that prepared commands have otherwise than recorded
 	closed   bool
 	user     []mem.Wait // what all its commands wait for
 	figures  GraphFigures
@@ -165,26 +167,15 @@ func (g *Graph) plan() (err error) {
 	return nil
 }
 
-// outermost are those of some spans that lie in no other.
+// outermost are those of some spans that lie in no other, by buffer, memory and offset.
 func outermost(spans []migration.Span) (out []migration.Span) {
-	type at struct {
-		buffer mem.BufferID
-		memory mem.MemoryID
-	}
-	by := make(map[at][]migration.Span)
-	var order []at
+	slices.SortFunc(spans, func(a, b migration.Span) int {
+		return cmp.Or(cmp.Compare(a.Buffer, b.Buffer), cmp.Compare(a.Memory, b.Memory), cmp.Compare(a.Range.Start, b.Range.Start), cmp.Compare(b.Range.End, a.Range.End))
+	})
 	for _, n := range spans {
-		k := at{n.Buffer, n.Memory}
-		if by[k] == nil {
-			order = append(order, k)
+		if k := len(out) - 1; k < 0 || out[k].Buffer != n.Buffer || out[k].Memory != n.Memory || !out[k].Range.Contains(n.Range) {
+			out = append(out, n)
 		}
-		if slices.ContainsFunc(by[k], func(o migration.Span) bool { return o.Range.Contains(n.Range) }) {
-			continue
-		}
-		by[k] = append(slices.DeleteFunc(by[k], func(o migration.Span) bool { return n.Range.Contains(o.Range) }), n)
-	}
-	for _, k := range order {
-		out = append(out, by[k]...)
 	}
 	return out
 }
@@ -256,9 +247,6 @@ func (g *Graph) check(q *Queue, in *Bindings) error {
 	if q.c != g.c {
 		return fmt.Errorf("queue %s is of context %s, the graph of %s: %w", q.name, q.c.name, g.c.name, mem.ErrInvalidContext)
 	}
-	if q.recording.Load() != nil {
-		return fmt.Errorf("queue %s records: %w", q.name, mem.ErrInvalidOperation)
-	}
 	if err := g.checkQueues(in.Queues); err != nil {
 		return err
 	}
@@ -302,8 +290,6 @@ func (g *Graph) checkQueues(list []*Queue) error {
 			return fmt.Errorf("queue %s is of context %s, the graph of %s: %w", q.name, q.c.name, g.c.name, mem.ErrInvalidContext)
 		case q.mem != g.rec.queues[i].mem:
 			return fmt.Errorf("queue %s in place of queue %s, of another device: %w", q.name, g.rec.queues[i].name, mem.ErrInvalidDevice)
-		case q.recording.Load() != nil:
-			return fmt.Errorf("queue %s records: %w", q.name, mem.ErrInvalidOperation)
 		}
 	}
 	return nil
@@ -330,7 +316,19 @@ func (g *Graph) checkSlot(in *Bindings, i int) error {
 	case b.Size() != s.Size():
 		return fmt.Errorf("slot %s of %d bytes: buffer %s has %d: %w", s.label(), s.Size(), b.label(), b.Size(), mem.ErrInvalidValue)
 	}
-	if _, err := s.view.Flags.Inherit(b.view.Flags); err != nil {
+	_, err := s.view.Flags.Inherit(b.view.Flags)
+	if of := s.root.slot; err == nil {
+		if of.reads {
+			err = b.view.Flags.HostReads()
+		}
+		if of.writes {
+			err = errors.Join(err, b.view.Flags.HostWrites())
+		}
+		if b.view.Sub {
+			err = errors.Join(err, b.view.CheckAlign(of.align))
+		}
+	}
+	if err != nil {
 		return fmt.Errorf("slot %s: buffer %s permits less: %w", s.label(), b.label(), err)
 	}
 	return nil
@@ -385,7 +383,7 @@ func (r *replay) replay(req *request, in *Bindings, wait []Event) (Event, error)
 // begin checks what the replay needs, and binds the slots. c.mu is held.
 func (r *replay) begin(q *Queue, in *Bindings, wait []Event) (err error) {
 	g, c := r.g, r.g.c
-	if err := q.live(); err != nil {
+	if err := q.takes(); err != nil {
 		return err
 	}
 	if err := g.alive(in.Queues); err != nil {
@@ -417,7 +415,7 @@ func (g *Graph) alive(queues []*Queue) error {
 		queues = g.queues
 	}
 	for _, q := range queues {
-		if err := q.live(); err != nil {
+		if err := q.takes(); err != nil {
 			return err
 		}
 	}
@@ -430,6 +428,17 @@ func (g *Graph) alive(queues []*Queue) error {
 		if p.closed {
 			return fmt.Errorf("program %q was closed: %w", p.name, mem.ErrInvalidKernel)
 		}
+	}
+	return nil
+}
+
+// takes fails where q cannot be given commands of a replay. c.mu is held.
+func (q *Queue) takes() error {
+	if err := q.live(); err != nil {
+		return err
+	}
+	if q.recording.Load() != nil {
+		return fmt.Errorf("queue %s records: %w", q.name, mem.ErrInvalidOperation)
 	}
 	return nil
 }
@@ -635,11 +644,14 @@ func (g *Graph) refresh() {
 		}
 	}
 	g.rebound = false
-	for _, v := range g.bound.stale {
-		if p := &g.prepared[v.command]; p.ready {
-			copy(p.args[v.arg].Value, g.bound.commands[v.command].launch.Args[v.arg].value())
+	for _, list := range [...][]Value{g.changed, g.bound.changed} {
+		for _, v := range list {
+			if p := &g.prepared[v.command]; p.ready {
+				copy(p.args[v.arg].Value, g.bound.commands[v.command].launch.Args[v.arg].value())
+			}
 		}
 	}
+	g.changed = append(g.changed[:0], g.bound.changed...)
 }
 
 // repoint has a prepared launch use the blocks and slots of now; any other command is prepared anew. c.mu is held.

@@ -33,11 +33,11 @@ func TestMistakesWithGraphsNameValueAndRule(t *testing.T) {
 	foreign := must(again.Slot("foreign", 64, 0))
 	e := must(q.EnqueueLaunch(ctx, add(k, foreign, x, 1)))
 	theirs := must(again.Value(e, 2))
-	whileRecorded := func() error { _, err := g.Replay(ctx, q, runtime.Bindings{}); return err }
+	bound := []runtime.Binding{{Slot: in, Buffer: x}, {Slot: out, Buffer: y}}
+	whileRecorded := func() error { _, err := g.Replay(ctx, q, runtime.Bindings{Slots: bound}); return err }
 	require.ErrorContains(t, whileRecorded(), "records")
 	require.NoError(t, again.Discard())
 
-	bound := []runtime.Binding{{Slot: in, Buffer: x}, {Slot: out, Buffer: y}}
 	replay := func(in runtime.Bindings) error {
 		_, err := g.Replay(ctx, q, in)
 		return err

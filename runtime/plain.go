@@ -20,7 +20,6 @@ type instance struct {
 	handles  map[*Buffer]*Buffer // of slots: the recording's and this one's
 	uses     []boundUse
 	changed  []Value  // from what was recorded
-	stale    []Value  // that the last bind changed
 	queues   []*Queue // that took the place of the recording's
 }
 
@@ -90,9 +89,7 @@ func (in *instance) bind(to *Bindings) error {
 	for _, u := range in.uses {
 		u.u.r = u.r.Shift(to.buffer(u.slot).view.Range.Start)
 	}
-	in.stale = in.stale[:0]
 	for _, v := range in.changed {
-		in.stale = append(in.stale, v)
 		in.commands[v.command].launch.Args[v.arg] = in.from[v.command].launch.Args[v.arg]
 	}
 	in.changed = in.changed[:0]
@@ -102,7 +99,7 @@ func (in *instance) bind(to *Bindings) error {
 	for i := range to.Values {
 		v := &to.Values[i]
 		in.commands[v.Value.command].launch.Args[v.Value.arg] = v.Arg
-		in.changed, in.stale = append(in.changed, v.Value), append(in.stale, v.Value)
+		in.changed = append(in.changed, v.Value)
 	}
 	return nil
 }

@@ -59,7 +59,12 @@ type recorded struct {
 }
 
 // slot is what makes a root one that each replay binds anew.
-type slot struct{ rec *Recording }
+type slot struct {
+	rec           *Recording // immutable
+	number        int        // immutable: of the recording's slots
+	align         uint64     // what the devices ask of an origin that use it; immutable once the recording is over, as all below
+	reads, writes bool       // by the host: it is recorded
+}
 
 // Record has queues of the context record what is enqueued on them, from any goroutine, until
 // the recording is finished or discarded. What is recorded is validated as any enqueue, and in
@@ -143,13 +148,19 @@ func (rec *Recording) placeholder(what, name string, size uint64, flags Flags) (
 		err = fmt.Errorf("flags %#x: it has no memory of its own: %w", uint64(flags), mem.ErrInvalidValue)
 	}
 	if err == nil {
+		err = rec.made()
+	}
+	if err == nil {
+		err = rec.c.CheckSize(size, flags)
+	}
+	if err == nil {
 		err = rec.enter()
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s %s: %w", what, name, err)
 	}
 	id := mem.BufferID(len(rec.slots) + len(rec.transients)) // in its zeroth life no buffer was ever
-	r := &root{id: id, name: name, size: size, views: 1, slot: &slot{rec}, byRange: true}
+	r := &root{id: id, name: name, size: size, views: 1, slot: &slot{rec: rec, number: len(rec.slots)}, byRange: true}
 	return &Buffer{c: rec.c, root: r, view: view, refs: 1}, nil
 }
 
@@ -191,10 +202,18 @@ func (rec *Recording) command(e Event) (int, error) {
 	return 0, fmt.Errorf("event %d stands for no command of this recording: %w", e.idx, mem.ErrInvalidEvent)
 }
 
-// enter takes the planner lock where the recording is not over.
-func (rec *Recording) enter() error {
+// made fails where rec is nil, or no recording that Context.Record made.
+func (rec *Recording) made() error {
 	if rec == nil || rec.c == nil {
 		return fmt.Errorf("nil recording: %w", mem.ErrInvalidValue)
+	}
+	return nil
+}
+
+// enter takes the planner lock where the recording is not over.
+func (rec *Recording) enter() error {
+	if err := rec.made(); err != nil {
+		return err
 	}
 	if err := rec.c.begin("recording"); err != nil {
 		return err
@@ -272,6 +291,10 @@ func (rec *Recording) keep(r *recorded, in *borrowed) {
 	}
 	if r.req.coarse {
 		rec.plain = "a rectangle is planned in groups of rows"
+	}
+	if b := r.req.a.buf; b != nil && b.root.slot != nil {
+		s := b.root.slot
+		s.reads, s.writes = s.reads || r.req.op == opRead || r.req.op == opReadRect, s.writes || r.req.op == opWrite || r.req.op == opWriteRect
 	}
 	rec.keepUse(&r.req.a)
 	rec.keepUse(&r.req.b)

@@ -474,10 +474,14 @@ func (c *Context) locate(req *request, u use, m mem.MemoryID) (mem.MemoryID, err
 		}
 	}
 	m = c.topo.Store(m)
+	align := c.mems[req.q.mem].info.BaseAlign
 	if u.buf.view.Sub {
-		if err := u.buf.view.CheckAlign(c.mems[req.q.mem].info.BaseAlign); err != nil {
+		if err := u.buf.view.CheckAlign(align); err != nil {
 			return 0, fmt.Errorf("buffer %s: %w", u.buf.label(), err)
 		}
+	}
+	if root.slot != nil {
+		root.slot.align = max(root.slot.align, align)
 	}
 	needs := root.size
 	if root.byRange && m != mem.Host {

@@ -1,0 +1,165 @@
+package runtime_test
+
+import (
+	"errors"
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"godwit/devices"
+	"godwit/devices/cpu"
+	"godwit/devices/work"
+	"godwit/mem"
+	"godwit/runtime"
+)
+
+// marks is a kernel that stores a value, or faults where that is 255; its buffer is declared as read, too.
+var marks = &devices.Program{Name: "marks", Go: []devices.GoKernel{{
+	Name: "mark",
+	Args: []devices.ArgInfo{{Name: "dst", Kind: devices.ArgBuffer, Access: mem.ReadWrite}, {Name: "v", Kind: devices.ArgValue, Size: 4}},
+	Func: func(g *work.Group) {
+		dst, v := work.Global[uint8](g, 0), work.Value[uint32](g, 1)
+		g.Items(func(it work.Item) {
+			if v == 255 {
+				dst.Store(math.MaxInt32, 0)
+			}
+			dst.Store(it.Global(0), uint8(v))
+		})
+	},
+}}}
+
+// marker is a house of cpu devices with base alignments, and the kernel of marks.
+func marker(t *testing.T, aligns ...uint64) (*house, func(b *runtime.Buffer, v uint32) runtime.Launch) {
+	t.Helper()
+	var devs []devices.Device
+	for _, align := range aligns {
+		devs = append(devs, must(cpu.New(cpu.Options{BaseAlign: align})))
+	}
+	h := build(t, runtime.Options{Devices: devs, WholeBelow: 1}, runtime.QueueOptions{})
+	k := must(must(h.c.Build(soon(t), marks)).Kernel("mark"))
+	return h, func(b *runtime.Buffer, v uint32) runtime.Launch {
+		return runtime.Launch{Kernel: k, Global: []uint64{b.Size()}, Args: []runtime.Arg{runtime.Buf(b), runtime.Uint32(v)}}
+	}
+}
+
+// replayed replays a graph and waits for its end.
+func replayed(t *testing.T, h *house, g *runtime.Graph, in runtime.Bindings, wait ...runtime.Event) error {
+	t.Helper()
+	e, err := g.Replay(soon(t), h.q[0], in, wait...)
+	if err != nil {
+		return err
+	}
+	return errors.Join(e.Wait(soon(t)), e.Release())
+}
+
+// first reads the first byte of a buffer.
+func first(t *testing.T, h *house, b *runtime.Buffer) byte {
+	t.Helper()
+	got := make([]byte, 1)
+	require.NoError(t, h.q[0].Read(soon(t), b, 0, got))
+	return got[0]
+}
+
+// A value of one replay is of none after it, whatever the replays between are: on the plain route, or refused.
+func TestAValueIsOfOneReplayThoughThePlainRouteComesBetween(t *testing.T) {
+	h, mark := marker(t, 128)
+	x, y := h.buffer(64, make([]byte, 64)), h.buffer(64, make([]byte, 64))
+	rec := must(h.c.Record(h.q[0]))
+	a, b := must(rec.Slot("a", 64, 0)), must(rec.Slot("b", 64, 0))
+	e := must(h.q[0].EnqueueLaunch(soon(t), mark(a, 1)))
+	_ = must(h.q[0].EnqueueCopy(soon(t), a, b, 0, 32, 32))
+	v := must(rec.Value(e, 1))
+	g := must(rec.Finish(soon(t)))
+	apart := []runtime.Binding{{Slot: a, Buffer: x}, {Slot: b, Buffer: y}}
+	one := []runtime.Binding{{Slot: a, Buffer: x}, {Slot: b, Buffer: x}}
+	require.NoError(t, replayed(t, h, g, runtime.Bindings{Slots: apart, Values: []runtime.NewValue{{Value: v, Arg: runtime.Uint32(5)}}}))
+	require.EqualValues(t, 5, first(t, h, y)+first(t, h, x))
+	require.NoError(t, replayed(t, h, g, runtime.Bindings{Slots: one}))
+	require.EqualValues(t, 1, g.Figures().Plain)
+	require.EqualValues(t, 1, first(t, h, x))
+	require.NoError(t, replayed(t, h, g, runtime.Bindings{Slots: apart}))
+	require.EqualValues(t, 1, first(t, h, x), "the value is what was recorded")
+}
+
+// What a replay gets is held to the rules of an enqueue.
+func TestAReplayIsHeldToTheRulesOfEnqueues(t *testing.T) {
+	h, mark := marker(t, 128, 1024)
+	q := h.q[1]
+	rec := must(h.c.Record(q))
+	s := must(rec.Slot("s", 64, 0))
+	_ = must(q.EnqueueLaunch(soon(t), mark(s, 3)))
+	_ = must(q.EnqueueWrite(soon(t), s, 0, make([]byte, 8)))
+	g := must(rec.Finish(soon(t)))
+
+	at := func(b *runtime.Buffer) runtime.Bindings {
+		return runtime.Bindings{Slots: []runtime.Binding{{Slot: s, Buffer: b}}}
+	}
+	whole := h.buffer(4096, make([]byte, 4096))
+	var all []*runtime.Buffer
+	keep := func(b *runtime.Buffer) *runtime.Buffer { all = append(all, b); return b }
+	require.NoError(t, replayed(t, h, g, at(keep(must(whole.Sub(1024, 64, 0))))))
+	require.ErrorIs(t, replayed(t, h, g, at(keep(must(whole.Sub(128, 64, 0))))), mem.ErrMisaligned)
+	require.ErrorIs(t, replayed(t, h, g, at(keep(h.create(64, runtime.HostReadOnly, nil)))), mem.ErrInvalidOperation, "the host may not write it")
+	require.ErrorIs(t, replayed(t, h, g, at(keep(h.create(64, runtime.HostNoAccess, nil)))), mem.ErrInvalidOperation)
+	require.ErrorIs(t, replayed(t, h, g, at(keep(h.create(64, runtime.ReadOnly, nil)))), mem.ErrInvalidValue)
+
+	other := must(h.c.Record(q))
+	require.ErrorIs(t, replayed(t, h, g, at(h.buffer(64, nil))), mem.ErrInvalidOperation, "its queue records")
+	require.NoError(t, other.Discard())
+	require.NoError(t, replayed(t, h, g, at(h.buffer(64, nil))))
+	require.NoError(t, g.Close())
+	require.ErrorIs(t, replayed(t, h, g, at(h.buffer(64, nil))), mem.ErrClosed)
+	for _, b := range all {
+		require.NoError(t, b.Release())
+	}
+}
+
+// Placeholders of a size that nothing has are refused as buffers are.
+func TestPlaceholdersAreAsLargeAsBuffers(t *testing.T) {
+	h, _ := marker(t, 128)
+	rec := must(h.c.Record(h.q[0]))
+	for _, size := range []uint64{0, 1 << 63, math.MaxUint64, math.MaxUint64 - 127} {
+		_, err := rec.Slot("s", size, 0)
+		require.ErrorIs(t, err, mem.ErrInvalidSize, "%#x", size)
+		_, err = rec.Transient("t", size)
+		require.ErrorIs(t, err, mem.ErrInvalidSize, "%#x", size)
+	}
+	require.NoError(t, rec.Discard())
+}
+
+// Two transients of all that 63 bits count are more than that together.
+func TestTransientsThatTogetherAreTooLarge(t *testing.T) {
+	h, _ := marker(t, 128)
+	rec := must(h.c.Record(h.q[0]))
+	var ts []*runtime.Buffer
+	for range 3 {
+		ts = append(ts, must(rec.Transient("t", math.MaxInt64-4096)))
+	}
+	for range 2 {
+		for _, b := range ts {
+			_ = must(h.q[0].EnqueueFill(soon(t), b, []byte{1}, 0, 64))
+		}
+	}
+	_, err := rec.Finish(soon(t))
+	require.ErrorIs(t, err, mem.ErrInvalidSize)
+}
+
+// Recorded with a size buffer, replayed without: everything counts.
+func TestACopyOfContentIsReplayedWithoutItsCount(t *testing.T) {
+	h, _ := marker(t, 128)
+	x, y := h.buffer(64, noise(64)), h.buffer(64, make([]byte, 64))
+	size := h.buffer(8, count(10))
+	require.NoError(t, x.SetContentSizeBuffer(size))
+	rec := must(h.c.Record(h.q[0]))
+	_ = must(h.q[0].EnqueueCopyContent(soon(t), x, y, 0, 0, 64))
+	g := must(rec.Finish(soon(t)))
+	got := make([]byte, 64)
+	require.NoError(t, replayed(t, h, g, runtime.Bindings{}))
+	require.NoError(t, h.q[0].Read(soon(t), y, 0, got))
+	require.Equal(t, append(noise(64)[:10], make([]byte, 54)...), got)
+	require.NoError(t, x.SetContentSizeBuffer(nil))
+	require.NoError(t, replayed(t, h, g, runtime.Bindings{}))
+	require.NoError(t, h.q[0].Read(soon(t), y, 0, got))
+	require.Equal(t, noise(64), got)
+}
