@@ -32,12 +32,6 @@ func WithoutContent() Option { return func(e *env) { e.content = false } }
 // WithoutKernels is for devices that run none: Build must say so.
 func WithoutKernels() Option { return func(e *env) { e.kernels = false } }
 
-// IgnoringGoroutines keeps goroutines out of the leak check, such as those of
-// a vendor's library.
-func IgnoringGoroutines(o ...goleak.Option) Option {
-	return func(e *env) { e.ignore = append(e.ignore, o...) }
-}
-
 // Run runs the suite. open opens a fresh device, which the suite closes; it is
 // called many times, also twice in one test. Devices with at most 64 MiB of
 // memory (Info.GlobalMemory) are also tested for running out of it.
@@ -81,8 +75,8 @@ func Run(t *testing.T, open func(t testing.TB) devices.Device, opts ...Option) {
 			for _, o := range opts {
 				o(e)
 			}
-			ignore := append(e.ignore, goleak.IgnoreCurrent())
-			t.Cleanup(func() { goleak.VerifyNone(t, ignore...) })
+			started := goleak.IgnoreCurrent()
+			t.Cleanup(func() { goleak.VerifyNone(t, started) })
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 			defer cancel()
 			e.ctx, e.dev = ctx, e.openDevice()
@@ -98,7 +92,6 @@ type env struct {
 	open    func(t testing.TB) devices.Device
 	content bool
 	kernels bool
-	ignore  []goleak.Option
 	dev     devices.Device
 	ctx     context.Context
 	// blocks are freed when their device's queues have been closed: a test that

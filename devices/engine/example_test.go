@@ -155,11 +155,15 @@ func ExampleNewPinned() {
 		fmt.Println(err)
 		return
 	}
-	pinned := engine.NewPinned("pinned", 4096, region, func() devices.Locking { return devices.Locking{Locked: 64 << 10} })
+	locked := struct { // as a driver's device would have it
+		places *engine.Region // a Store, as the slots of ExampleStore are
+		*engine.Pinned
+	}{places: region}
+	locked.Pinned = engine.NewPinned("pinned", 4096, locked.places, func() devices.Locking { return devices.Locking{Locked: 64 << 10} })
 	b := make([]mem.Block, 1)
-	outcome, err := pinned.AllocAll([]mem.Request{{Size: 10_000}}, b, nil)
-	fmt.Println(outcome, err, b[0].Addr >= 1<<20, pinned.Locking().Locked)
-	fmt.Println(pinned.FreeAfter(b[0], nil), pinned.Close())
+	outcome, err := locked.AllocAll([]mem.Request{{Size: 10_000}}, b, nil)
+	fmt.Println(outcome, err, b[0].Addr >= 1<<20, locked.Locking().Locked)
+	fmt.Println(locked.FreeAfter(b[0], nil), locked.Close())
 	// Output:
 	// ready <nil> true 65536
 	// <nil> <nil>

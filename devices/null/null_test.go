@@ -9,5 +9,6 @@ import (
 )
 
 func TestConformance(t *testing.T) {
-	devicetest.Run(t, func(testing.TB) devices.Device { return null.New(devices.Config{Memory: 16 << 20}) }, devicetest.WithoutContent())
+	lacks := []devicetest.Option{devicetest.WithoutContent()}
+	devicetest.Run(t, func(testing.TB) devices.Device { return null.New(devices.Config{Memory: 16 << 20}) }, lacks...)
 }

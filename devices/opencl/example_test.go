@@ -3,6 +3,7 @@
 package opencl_test
 
 import (
+	"context"
 	"fmt"
 
 	"godwit/devices/opencl"
@@ -17,4 +18,24 @@ func ExampleParseSelection() {
 	// Output:
 	// NVIDIA gpu 2 <nil>
 	// true
+}
+
+// Which GPUs bytes go between without the host's memory, and why not between others.
+func ExamplePair() {
+	found, err := opencl.Discover()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	pairs, err := opencl.Pairs(context.Background())
+	if err != nil {
+		fmt.Println(err)
+	}
+	for _, p := range pairs {
+		if p.Missing == nil {
+			fmt.Println(found[p.From].Name, "to", found[p.To].Name, "over NVLink")
+		} else {
+			fmt.Println(found[p.From].Name, "to", found[p.To].Name, "by way of the host:", p.Missing)
+		}
+	}
 }

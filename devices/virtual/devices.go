@@ -31,8 +31,8 @@ type Device struct {
 
 var _ devices.HostBacked = (*Device)(nil)
 
-// Host is the host's memory in virtual time.
-type Host struct {
+// hostDevice is the host's memory in virtual time.
+type hostDevice struct {
 	w *World
 	innerHost
 	res *hostMemory // as Device's
@@ -55,9 +55,9 @@ func (m *hostMemory) FreeAfter(b mem.Block, after []mem.Point) error {
 }
 
 var (
-	_ devices.HostDevice = (*Host)(nil)
-	_ devices.HostBacked = (*Host)(nil)
-	_ devices.Stamper    = (*Host)(nil)
+	_ devices.HostDevice = (*hostDevice)(nil)
+	_ devices.HostBacked = (*hostDevice)(nil)
+	_ devices.Stamper    = (*hostDevice)(nil)
 )
 
 // Devices are the world's, in order of their memories from 1 on, for
@@ -70,7 +70,7 @@ func (w *World) Host() devices.HostDevice { return w.host }
 // open makes the devices.
 func (w *World) open() error {
 	host := engine.NewHost(engine.HostOptions{Workers: 1, Pace: &pace{w, 0}, Sparse: w.opts.Stamps})
-	w.host = &Host{w, host, &hostMemory{w.used(bounded(host.Memory(), w.machine.Info(0).GlobalMemory)), host, make(map[mem.Block]struct{})}}
+	w.host = &hostDevice{w, host, &hostMemory{w.used(bounded(host.Memory(), w.machine.Info(0).GlobalMemory)), host, make(map[mem.Block]struct{})}}
 	for m := 1; m < w.machine.Memories(); m++ {
 		var in inner
 		var err error
@@ -206,7 +206,7 @@ func (d *Device) NewQueue(o devices.QueueOptions) (devices.Queue, error) {
 }
 
 // NewQueue implements devices.Device.
-func (h *Host) NewQueue(o devices.QueueOptions) (devices.Queue, error) {
+func (h *hostDevice) NewQueue(o devices.QueueOptions) (devices.Queue, error) {
 	q, err := h.innerHost.NewQueue(o)
 	if err != nil || h.w.carriers.Carriage == nil {
 		return q, err
@@ -238,24 +238,24 @@ func (w *World) number(d devices.Device) (int, bool) {
 	switch d := d.(type) {
 	case *Device:
 		return d.memory, d.w == w
-	case *Host:
+	case *hostDevice:
 		return 0, d == w.host
 	}
 	return 0, false
 }
 
 // Info implements devices.Device.
-func (h *Host) Info() devices.Info {
+func (h *hostDevice) Info() devices.Info {
 	info := h.innerHost.Info()
 	info.GlobalMemory = h.w.machine.Info(0).GlobalMemory
 	return info
 }
 
 // Memory implements devices.Device.
-func (h *Host) Memory() mem.Resource { return h.res }
+func (h *hostDevice) Memory() mem.Resource { return h.res }
 
 // Adopt implements devices.HostDevice.
-func (h *Host) Adopt(bytes []byte, tag uint64) (mem.Block, error) {
+func (h *hostDevice) Adopt(bytes []byte, tag uint64) (mem.Block, error) {
 	b, err := h.innerHost.Adopt(bytes, tag)
 	if err == nil {
 		h.res.adopted[b] = struct{}{}
@@ -264,4 +264,4 @@ func (h *Host) Adopt(bytes []byte, tag uint64) (mem.Block, error) {
 }
 
 // Link implements devices.Device: devices' queues copy to and from the host, not its own.
-func (h *Host) Link(_, _ devices.Device) mem.Link { return mem.Link{} }
+func (h *hostDevice) Link(_, _ devices.Device) mem.Link { return mem.Link{} }

@@ -74,11 +74,11 @@ func (b *bench) Copy(from, to int, size uint64) virtual.Work {
 	case from == to:
 		w.Engine, w.Path, w.Limit = int32(3*(to-1)+2), nil, b.kernel
 	case from == 0:
-		w.Engine, w.Path = int32(3*(to-1)), []network.Channel{0, network.Channel(2 + 3*(to-1))}
+		w.Engine, w.Path = int32(3*(to-1)), []virtual.Channel{0, virtual.Channel(2 + 3*(to-1))}
 	case to == 0:
-		w.Engine, w.Path = int32(3*(from-1)+1), []network.Channel{1, network.Channel(3 + 3*(from-1))}
+		w.Engine, w.Path = int32(3*(from-1)+1), []virtual.Channel{1, virtual.Channel(3 + 3*(from-1))}
 	default:
-		w.Engine, w.Path = int32(3*(to-1)), []network.Channel{network.Channel(4 + 3*(to-1))}
+		w.Engine, w.Path = int32(3*(to-1)), []virtual.Channel{virtual.Channel(4 + 3*(to-1))}
 	}
 	switch {
 	case b.all && from != to:

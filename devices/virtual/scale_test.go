@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"godwit/devices/virtual"
-	"godwit/internal/network"
 	"godwit/runtime"
 )
 
@@ -93,10 +92,10 @@ func (f *fatTree) Copy(from, to int, size uint64) virtual.Work {
 	if from == 0 || to == 0 || from == to {
 		return w
 	}
-	w.Path = append([]network.Channel{network.Channel(3*from - 1)}, w.Path...)
+	w.Path = append([]virtual.Channel{virtual.Channel(3*from - 1)}, w.Path...)
 	if a, b := (from-1)/f.leaf, (to-1)/f.leaf; a != b {
 		first, spine := 2+3*f.devices, (a*7+b)%f.spines
-		w.Path = append(w.Path, network.Channel(first+2*(a*f.spines+spine)), network.Channel(first+2*(b*f.spines+spine)+1))
+		w.Path = append(w.Path, virtual.Channel(first+2*(a*f.spines+spine)), virtual.Channel(first+2*(b*f.spines+spine)+1))
 	}
 	return w
 }
@@ -141,7 +140,7 @@ func TestAThousandDevicesOnAFatTree(t *testing.T) {
 	h, took := allToAll(t, devices, leaf, commands)
 	work := h.w.Network().Work()
 	require.GreaterOrEqual(t, h.c.Stats().Copies, uint64(commands/2-devices))
-	require.Positive(t, h.w.Network().Usage(network.Channel(2+3*devices)).Full, "the first spine's first link")
+	require.Positive(t, h.w.Network().Usage(virtual.Channel(2+3*devices)).Full, "the first spine's first link")
 	require.NoError(t, h.w.Network().Check())
 	t.Logf("%d devices, %d commands: %v, %+v, %d us of virtual time, network %+v", devices, commands, took.Round(time.Millisecond), h.w.Counts(), h.w.Time()/1000, work)
 }

@@ -250,10 +250,10 @@ func (w *World) Seen(command uint64) []Seen {
 }
 
 // Stamps implements devices.Stamper.
-func (h *Host) Stamps() bool { return h.w.opts.Stamps }
+func (h *hostDevice) Stamps() bool { return h.w.opts.Stamps }
 
 // Created implements devices.Stamper. Of the bytes it keeps what may be a count.
-func (h *Host) Created(b mem.Block, id mem.BufferID, content []byte) {
+func (h *hostDevice) Created(b mem.Block, id mem.BufferID, content []byte) {
 	at, err := h.Pin(b, 0, b.Size)
 	if err != nil {
 		panic(fmt.Sprintf("model: a buffer made with a block that the host has not: %v", err))

@@ -82,7 +82,7 @@ type World struct {
 	machine Machine
 	opts    Options
 	net     *network.Network
-	host    *Host
+	host    *hostDevice
 	devs    []devices.Device
 	fails   map[uint64]bool // commands
 	struck  []int           // see Struck

@@ -2,6 +2,7 @@ package backend_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"godwit/lib/backend"
@@ -89,4 +90,24 @@ func ExampleBackend() {
 	// cpu true 1 <nil>
 	// tce false 1 <nil>
 	// memory shared with the host
+}
+
+// Main is what a program's main calls. A program that wants to save its state when it is asked to end looks at
+// why its context has ended.
+func ExampleMain() {
+	backend.Main(func(ctx context.Context) error {
+		h, err := backend.Default(ctx, "cpu")
+		if err != nil {
+			return err
+		}
+		fmt.Println("working on", h.Name())
+		<-ctx.Done()
+		switch cause := context.Cause(ctx); {
+		case errors.Is(cause, backend.ErrInterrupted): // by its user, who waits: a second SIGINT ends it at once
+			fmt.Println("saved")
+		case errors.Is(cause, backend.ErrTerminated), errors.Is(cause, backend.ErrHangup):
+			fmt.Println("gone within the grace")
+		}
+		return nil
+	})
 }

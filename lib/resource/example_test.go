@@ -93,3 +93,38 @@ func check(err error) {
 		panic(err)
 	}
 }
+
+// A pool carves blocks out of slabs, so that a buffer costs no allocation of its device's, and keeps what is freed
+// for the next.
+func ExampleNewPool() {
+	ctx := context.Background()
+	d, err := cpu.New(cpu.Options{Name: "cpu0", Memory: 8 << 20})
+	check(err)
+	c, err := runtime.NewContext(runtime.Options{Devices: []devices.Device{d}, OwnDevices: true,
+		Resource: func(id mem.MemoryID, base mem.Resource) mem.Resource {
+			if id == mem.Host {
+				return base
+			}
+			carved, err := resource.NewPool(base, resource.PoolOptions{Slab: 1 << 20})
+			check(err)
+			return carved
+		}})
+	check(err)
+	q, err := c.NewQueue(d, runtime.QueueOptions{})
+	check(err)
+	for range 3 {
+		b, err := c.CreateBuffer(300<<10, 0, nil)
+		check(err)
+		e, err := q.EnqueueFill(ctx, b, []byte{1}, 0, 300<<10)
+		check(err)
+		check(e.Wait(ctx))
+		check(errors.Join(e.Release(), b.Release()))
+	}
+	s := c.Resource(1).Stats()
+	fmt.Println(s.Allocs, "blocks,", d.Memory().Stats().Allocs, "slab;", s.Cached>>10, "KiB cached")
+	fmt.Println(c.Resource(1).Trim(0)>>10, "KiB given back")
+	check(c.Close(ctx))
+	// Output:
+	// 3 blocks, 1 slab; 1024 KiB cached
+	// 1024 KiB given back
+}

@@ -3,6 +3,7 @@
 //
 // Tests are files _test.go; testdata counts as nothing. A name is used where another
 // package's file that is no test says package.Name; methods and fields are not counted.
+// A test of another package, or an Example, uses it likewise.
 package main
 
 import (
@@ -38,7 +39,7 @@ type house struct {
 }
 
 func main() {
-	list := flag.Bool("names", false, "list the exported names that no other package uses")
+	list := flag.Bool("names", false, "list the exported names that no other package uses: those beyond "+strings.Join(api, ", ")+", and those of these without a test from outside")
 	flag.Parse()
 	root := ".."
 	if flag.NArg() > 0 {
@@ -165,6 +166,12 @@ func (h *house) uses(f *ast.File, dir string, test bool) {
 		by[name] = of
 	}
 	ast.Inspect(f, func(n ast.Node) bool {
+		if fn, ok := n.(*ast.FuncDecl); ok && test {
+			if of, ok := strings.CutPrefix(fn.Name.Name, "Example"); ok {
+				of, _, _ = strings.Cut(of, "_")
+				h.usedInTest[dir+"."+of] = true
+			}
+		}
 		s, ok := n.(*ast.SelectorExpr)
 		if !ok {
 			return true
@@ -213,7 +220,7 @@ func commentLines(src []byte) (n int) {
 }
 
 func (h *house) print(list bool) {
-	var unused, beyond, onlyTests []string
+	var unused, beyond, onlyTests, untold []string
 	for n := range h.names {
 		if h.used[n] {
 			continue
@@ -224,6 +231,8 @@ func (h *house) print(list bool) {
 			if h.usedInTest[n] {
 				onlyTests = append(onlyTests, n)
 			}
+		} else if !h.usedInTest[n] && !strings.Contains(n, "/internal/") {
+			untold = append(untold, n)
 		}
 	}
 	slices.Sort(h.functions)
@@ -233,12 +242,14 @@ func (h *house) print(list bool) {
 	fmt.Printf("packages                %d, in %d folders at the top\n", len(h.packages), len(h.folders))
 	fmt.Printf("exported names          %d, of which no other package uses %d; beyond %s: %d, of which tests use %d\n",
 		len(h.names), len(unused), strings.Join(api, ", "), len(beyond), len(onlyTests))
+	fmt.Printf("of these four           %d are used by no other package, no test from outside and no Example\n", len(untold))
 	fmt.Printf("importable lines        %.0f %% without study/ (%d of %d), study/ %.0f %%\n", 100*float64(h.importable)/float64(all), h.importable, all, 100*float64(h.study)/float64(all))
 	fmt.Printf("functions               %d; lines: median %d, p90 %d, most %d\n", len(h.functions), at(50), at(90), at(100))
 	fmt.Printf("lines of comments       %.1f %%\n", 100*float64(h.comments)/float64(h.goLines))
 	if list {
 		slices.Sort(beyond)
-		for _, n := range beyond {
+		slices.Sort(untold)
+		for _, n := range append(beyond, untold...) {
 			fmt.Println(n, h.names[n])
 		}
 	}

@@ -1,0 +1,169 @@
+package runtime_test
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+
+	"godwit/devices"
+	"godwit/devices/tce"
+	"godwit/lib/kernels"
+	"godwit/mem"
+	"godwit/runtime"
+)
+
+// accelerator opens a context over one device of 1 MiB, with a queue.
+func accelerator(o runtime.Options) (*runtime.Context, *runtime.Queue) {
+	d, err := tce.New(tce.Options{Name: "accelerator", Memory: 1 << 20})
+	check(err)
+	o.Devices, o.OwnDevices = []devices.Device{d}, true
+	c, err := runtime.OpenContext(context.Background(), o)
+	check(err)
+	q, err := c.NewQueue(d, runtime.QueueOptions{})
+	check(err)
+	return c, q
+}
+
+// filled is a buffer of which every byte is v on the queue's device.
+func filled(c *runtime.Context, q *runtime.Queue, name string, size uint64, v byte) (*runtime.Buffer, error) {
+	b, err := c.CreateNamedBuffer(name, size, 0, nil)
+	check(err)
+	e, err := q.EnqueueFill(context.Background(), b, []byte{v}, 0, size)
+	if err == nil {
+		check(e.Release())
+	}
+	return b, err
+}
+
+// A program that shares a device caps what it takes of it. Buffers that do not fit together take turns: the
+// one used longest ago is written back to the host, and is brought again when it is used.
+func ExampleOptions_caps() {
+	ctx := context.Background()
+	c, q := accelerator(runtime.Options{Caps: []uint64{1: 64 << 10}})
+	a, err := filled(c, q, "a", 48<<10, 1)
+	check(err)
+	b, err := filled(c, q, "b", 48<<10, 2)
+	check(err)
+	got := make([]byte, 1)
+	e, err := q.EnqueueRead(ctx, a, 0, got)
+	check(err)
+	check(e.Wait(ctx))
+	check(e.Release())
+
+	m, s := c.Figures().Memories[1], c.Stats()
+	fmt.Println(got[0], m.Peak <= 64<<10, "of", m.Capacity>>10, "KiB")
+	fmt.Println(s.Evictions, "evictions,", s.BytesWrittenBack>>10, "KiB written back")
+	check(errors.Join(a.Release(), b.Release(), c.Close(ctx)))
+	// Output:
+	// 1 true of 64 KiB
+	// 2 evictions, 96 KiB written back
+}
+
+// What a program can do without, such as a cache, it gives up when there is no room for what it cannot.
+func ExampleOptions_onShortage() {
+	var cache *runtime.Buffer
+	c, q := accelerator(runtime.Options{NoEviction: true, OnShortage: func(_ context.Context, why *runtime.OutOfMemory) bool {
+		fmt.Printf("%d KiB are missing of %s: the cache goes\n", (why.Requested-why.Free)>>10, why.Device)
+		check(cache.Release())
+		return true // try once more
+	}})
+	var err error
+	cache, err = filled(c, q, "cache", 768<<10, 0)
+	check(err)
+	b, err := filled(c, q, "work", 512<<10, 1)
+	fmt.Println(err)
+	check(errors.Join(b.Release(), c.Close(context.Background())))
+	// Output:
+	// 256 KiB are missing of accelerator: the cache goes
+	// <nil>
+}
+
+// An error for want of room is a certificate: what was asked for, what there is, and who holds it.
+func ExampleOutOfMemory() {
+	c, q := accelerator(runtime.Options{NoEviction: true})
+	weights, err := filled(c, q, "weights", 640<<10, 0)
+	check(err)
+	state, err := filled(c, q, "state", 256<<10, 0)
+	check(err)
+	more, err := filled(c, q, "more", 256<<10, 0)
+	var why *runtime.OutOfMemory
+	fmt.Println(errors.Is(err, mem.ErrNoMemory), errors.As(err, &why), why.Hopeless)
+	fmt.Println(why.Requested>>10, "KiB of", why.Capacity>>10, "with", why.Free>>10, "free:", why.Verdict)
+	for _, h := range why.Holders {
+		fmt.Println(h.Name, "holds", h.Bytes>>10, "KiB")
+	}
+	check(errors.Join(weights.Release(), state.Release(), more.Release(), c.Close(context.Background())))
+	// Output:
+	// true true false
+	// 256 KiB of 1024 with 128 free: capacity
+	// weights holds 640 KiB
+	// state holds 256 KiB
+}
+
+// A map gives the host the bytes in place, as they were when the command's turn came. What the host has
+// written counts from the unmap on.
+func ExampleQueue_EnqueueMap() {
+	ctx := context.Background()
+	c, q := accelerator(runtime.Options{})
+	b, err := filled(c, q, "b", 4096, 7)
+	check(err)
+	m, e, err := q.EnqueueMap(ctx, b, 16, 4, runtime.MapRead|runtime.MapWrite)
+	check(err)
+	check(e.Wait(ctx))
+	fmt.Println(m.Bytes())
+	m.Bytes()[0] = 9
+	unmapped, err := q.EnqueueUnmap(ctx, m)
+	check(err)
+	got := make([]byte, 6)
+	read, err := q.EnqueueRead(ctx, b, 15, got) // on the device: the byte is brought there
+	check(err)
+	check(read.Wait(ctx))
+	fmt.Println(got)
+	check(errors.Join(e.Release(), unmapped.Release(), read.Release(), b.Release(), c.Close(ctx)))
+	// Output:
+	// [7 7 7 7]
+	// [7 9 7 7 7 7]
+}
+
+// Commands that are enqueued again and again are recorded once. A replay may have other values and other
+// buffers in slots; what it moves, and how much memory it takes, is known before.
+func ExampleGraph() {
+	ctx := context.Background()
+	c, q := accelerator(runtime.Options{})
+	p, err := c.Build(ctx, kernels.Program())
+	check(err)
+	scale, err := p.Kernel("scale_f64")
+	check(err)
+	b, err := c.CreateBuffer(8, 0, binary.LittleEndian.AppendUint64(nil, math.Float64bits(1)))
+	check(err)
+
+	rec, err := c.Record(q)
+	check(err)
+	e, err := q.EnqueueLaunch(ctx, runtime.Launch{Kernel: scale, Global: []uint64{1},
+		Args: []runtime.Arg{runtime.Buf(b), runtime.Buf(b), runtime.Float64(2), runtime.Uint64(1)}})
+	check(err)
+	factor, err := rec.Value(e, 2)
+	check(err)
+	by := func(v runtime.Value, f float64) runtime.Bindings {
+		return runtime.Bindings{Values: []runtime.NewValue{{Value: v, Arg: runtime.Float64(f)}}}
+	}
+	g, err := rec.Finish(ctx)
+	check(err)
+	for _, f := range []float64{3, 5} {
+		done, err := g.Replay(ctx, q, by(factor, f))
+		check(err)
+		check(done.Release())
+	}
+	got := make([]byte, 8)
+	read, err := q.EnqueueRead(ctx, b, 0, got)
+	check(err)
+	check(read.Wait(ctx))
+	fmt.Println(math.Float64frombits(binary.LittleEndian.Uint64(got)))
+	fmt.Println(g.Figures() == runtime.GraphFigures{Commands: 1, Replays: 2, Entry: 0})
+	check(errors.Join(e.Release(), read.Release(), g.Close(), b.Release(), c.Close(ctx)))
+	// Output:
+	// 15
+	// true
+}
