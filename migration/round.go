@@ -15,7 +15,7 @@ import (
 //
 // The round is planned by a planner of its own, over buffers that all its memories hold at
 // first, so that nothing but what the round writes has to be copied. Two passes: the first
-// tells which memories read what a command writes, the second plans copies to all of them at
+// tells which memories read what a command writes, in this round or the next, the second plans copies to all of them at
 // once, right behind the command.
 
 // Round is a list of commands, planned. It is immutable. Its buffers have numbers, which stand
@@ -37,10 +37,11 @@ type Round struct {
 	written   []written
 }
 
-// RoundBuffer is a buffer of a round. The content of a transient one ends with the round.
+// RoundBuffer is a buffer of a round. The content of a transient one ends with the round; a slot may be another buffer
+// in the next.
 type RoundBuffer struct {
-	Size      uint64
-	Transient bool
+	Size            uint64
+	Transient, Slot bool
 }
 
 // RoundCommand is a command of a round: its queue, and its accesses, in which a Buffer is a number.
@@ -136,6 +137,7 @@ func PlanRound(topo *mem.Topology, buffers []RoundBuffer, inOrder []bool, comman
 		return nil, err
 	}
 	r.Entry = merged(r.Entry)
+	w.goOn(r, ahead, buffers)
 	if w, err = newRounds(topo, buffers, used, inOrder, len(commands)); err != nil {
 		return nil, err
 	}
@@ -209,6 +211,21 @@ func (w *rounds) look(r *Round, ahead [][]mem.Access, accs []mem.Access, i, queu
 	}
 	w.commit(&w.plan, i, queue)
 	return nil
+}
+
+// goOn ends the first pass: what the next round will read of this one elsewhere than it is left.
+func (w *rounds) goOn(r *Round, ahead [][]mem.Access, buffers []RoundBuffer) {
+	for _, a := range r.Entry {
+		i := uint32(a.Buffer)
+		if buffers[i].Transient || buffers[i].Slot {
+			continue
+		}
+		for at, c := range w.p.buffers[i].content.In(a.Range) {
+			if k, ok := w.writers[c.version]; ok && !c.valid.Has(a.Memory) {
+				ahead[k] = append(ahead[k], mem.Access{Buffer: a.Buffer, Memory: a.Memory, Range: at, Mode: mem.Read})
+			}
+		}
+	}
 }
 
 // commit commits a command's plan.

@@ -341,7 +341,7 @@ func (g *Graph) Close() error {
 // buffers are the buffers of a round.
 func (rec *Recording) buffers() (out []migration.RoundBuffer) {
 	for _, r := range rec.roots {
-		out = append(out, migration.RoundBuffer{Size: r.size, Transient: rec.isArena(r)})
+		out = append(out, migration.RoundBuffer{Size: r.size, Transient: rec.isArena(r), Slot: r.slot != nil})
 	}
 	return out
 }
