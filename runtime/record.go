@@ -319,7 +319,7 @@ func (rec *Recording) keepLaunch(l *Launch) *Launch {
 	k := &Kernel{prog: l.Kernel.prog, name: l.Kernel.name, on: l.Kernel.on, args: l.Kernel.args, nums: l.Kernel.nums}
 	out := &Launch{
 		Kernel: k, Global: slices.Clone(l.Global), Local: slices.Clone(l.Local), Offset: slices.Clone(l.Offset),
-		Takes: l.Takes, Operations: l.Operations, Bytes: l.Bytes,
+		Takes: l.Takes, Operations: l.Operations, Bytes: l.Bytes, Args: make([]Arg, 0, len(l.Args)),
 	}
 	for i := range l.Args {
 		out.Args = append(out.Args, rec.keepArg(&l.Args[i]))

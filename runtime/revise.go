@@ -38,9 +38,28 @@ func (g *Graph) SetLaunch(i int, l Launch) error {
 		g.rec.loose.commands[i].launch.follow(old.launch)
 	}
 	if len(g.prepared) > 0 {
-		g.prepared[i].ready = false
+		g.prepared[i].relaunch(old.launch)
 	}
 	return nil
+}
+
+// relaunch has a prepared launch take another's values, local memory and index space.
+func (p *prepared) relaunch(l *Launch) {
+	p.cmd.Dims, p.cmd.Global, p.cmd.Local, p.cmd.Offset = len(l.Global), [3]uint64{}, [3]uint64{}, [3]uint64{}
+	copy(p.cmd.Global[:], l.Global)
+	copy(p.cmd.Local[:], l.Local)
+	copy(p.cmd.Offset[:], l.Offset)
+	for i := 0; i < len(l.Args) && p.ready; i++ {
+		a, arg := &l.Args[i], &p.args[i]
+		switch {
+		case a.kind == devices.ArgLocal:
+			arg.Size = a.size
+		case a.kind == devices.ArgValue && len(arg.Value) == len(a.value()):
+			copy(arg.Value, a.value())
+		case a.kind == devices.ArgValue:
+			p.ready = false // it has no room for a longer one
+		}
+	}
 }
 
 // follow makes a launch of other handles as one is.

@@ -347,22 +347,26 @@ func (b *commandBuffer) replay(qs []*queue, wait []runtime.Event, out unsafe.Poi
 			in.Queues = append(in.Queues, qs[slices.IndexFunc(b.queues, func(q *queue) bool { return q.run == r })].run)
 		}
 	}
-	run, err := b.graph.Replay(context.Background(), qs[0].run, in, wait...)
-	if err != nil {
-		return refusal(err)
-	}
-	if !newest() {
-		if err := run.Retain(); err == nil {
-			b.pending = append(b.pending, run)
+	e := &event{c: b.c, q: qs[0], command: C.CL_COMMAND_COMMAND_BUFFER_KHR, several: len(qs) > 1}
+	if i := slices.IndexFunc(qs, (*queue).profiles); i >= 0 && out != nil {
+		e.q = qs[i]
+		if len(wait) > 0 || e.q.flags&C.CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE == 0 { // else it would wait for more than the commands do
+			e.begin, _ = e.q.run.EnqueueMarker(context.Background(), wait...)
 		}
 	}
-	if out == nil {
-		_ = run.Release()
-		return clSuccess
+	var err error
+	if e.run, err = b.graph.Replay(context.Background(), e.q.run, in, wait...); err != nil {
+		if !e.begin.IsZero() {
+			_ = e.begin.Release()
+		}
+		return refusal(err)
 	}
-	e := &event{c: b.c, q: qs[0], run: run, command: C.CL_COMMAND_COMMAND_BUFFER_KHR, several: len(qs) > 1}
-	if i := slices.IndexFunc(qs, func(q *queue) bool { return q.flags&C.CL_QUEUE_PROFILING_ENABLE != 0 }); i > 0 {
-		e.q = qs[i]
+	if !newest() && e.run.Retain() == nil {
+		b.pending = append(b.pending, e.run)
+	}
+	if out == nil {
+		_ = e.run.Release()
+		return clSuccess
 	}
 	h, st := e.add()
 	if st == clSuccess {

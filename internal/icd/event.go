@@ -21,6 +21,7 @@ type event struct {
 	run     runtime.Event // immutable; one reference of it
 	command uint32        // immutable: cl_command_type
 	several bool          // immutable: a command buffer's on more than one queue, of which q is one
+	begin   runtime.Event // immutable: of a command buffer's, a marker before its first command; zero where there is none
 }
 
 // newEvent makes an event of a runtime event, whose reference it takes over.
@@ -42,6 +43,9 @@ func (e *event) add() (uintptr, int32) {
 // destroy implements destroyer. The command goes on.
 func (e *event) destroy() {
 	_ = e.run.Release() // ours: it cannot fail
+	if !e.begin.IsZero() {
+		_ = e.begin.Release()
+	}
 	release(e.keeps())
 }
 
@@ -129,12 +133,15 @@ func gwGetEventProfilingInfo(h uintptr, what uint32, room uint64, value, sizeRet
 	if e == nil {
 		return clInvalidEvent
 	}
-	if e.q == nil || e.q.flags&C.CL_QUEUE_PROFILING_ENABLE == 0 {
+	if e.q == nil || !e.q.profiles() {
 		return C.CL_PROFILING_INFO_NOT_AVAILABLE
 	}
 	t, err := e.run.DeviceTimes() // as the vendor tells them, and as clGetDeviceAndHostTimer has it
 	if err != nil {
 		return status(err)
+	}
+	if e.command == C.CL_COMMAND_COMMAND_BUFFER_KHR {
+		e.whole(&t)
 	}
 	all := [...]uint64{t.Queued, t.Submitted, t.Started, t.Ended, t.Ended} // up to CL_PROFILING_COMMAND_COMPLETE
 	i := what - C.CL_PROFILING_COMMAND_QUEUED
@@ -142,6 +149,18 @@ func gwGetEventProfilingInfo(h uintptr, what uint32, room uint64, value, sizeRet
 		return clInvalidValue
 	}
 	return answer(all[i], room, value, sizeRet)
+}
+
+// whole makes the times of a command buffer's last marker those of the command buffer: it starts where what it waits for has
+// ended, or at the latest when its end was submitted.
+func (e *event) whole(t *devices.Times) {
+	t.Started = t.Submitted
+	if e.begin.IsZero() {
+		return
+	}
+	if b, err := e.begin.DeviceTimes(); err == nil && b.Ended <= t.Ended {
+		t.Queued, t.Submitted, t.Started = b.Queued, b.Submitted, b.Ended
+	}
 }
 
 //export gwSetEventCallback

@@ -79,6 +79,9 @@ func createQueue(ch, dh uintptr, flags uint64, properties []uint64) (uintptr, in
 	return queues.add(q, &q.self)
 }
 
+// profiles reports whether the queue keeps times.
+func (q *queue) profiles() bool { return q.flags&C.CL_QUEUE_PROFILING_ENABLE != 0 }
+
 // destroy implements destroyer. Commands that were enqueued go on, and the queue
 // is closed behind them.
 func (q *queue) destroy() {

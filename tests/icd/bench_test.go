@@ -69,6 +69,24 @@ func BenchmarkLaunches(b *testing.B) {
 	inTurns(b, plain(b, 1), on(1), func(p platform) figures { return printed(b, p, prog, p.part) })
 }
 
+// BenchmarkReplay is replay.c, on a driver whose commands take no time and on PoCL: medians of as many runs as -benchtime asks for.
+func BenchmarkReplay(b *testing.B) {
+	prog := compile(b, "replay")
+	for name, p := range map[string]platform{"no time": instant(b), "PoCL": on(4)} {
+		for _, n := range []string{"1", "4"} {
+			b.Run(name+"/"+n, func(b *testing.B) {
+				var runs []figures
+				for b.Loop() {
+					runs = append(runs, printed(b, p.with("GODWIT_DEVICES=4"), prog, p.part, n))
+				}
+				for key := range runs[0] {
+					b.ReportMetric(spread(runs, key)[1], key)
+				}
+			})
+		}
+	}
+}
+
 // inTurns runs a program that prints figures on two platforms in turns, as many rounds as
 // -benchtime asks for (9x: nine), and reports the medians of the rounds' ratios: what Godwit takes
 // over what PoCL takes, so that less is better. The two runs of a round come one after the other, so

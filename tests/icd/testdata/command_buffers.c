@@ -379,7 +379,9 @@ static void profiles(void)
 	cl_command_queue q = clCreateCommandQueueWithProperties(h->ctx, h->dev[0], props, &err);
 	cl_mem x = ints(1), y = ints(0);
 	cl_command_buffer_khr b = begin(1, &q, 0);
-	record_add(b, NULL, y, x, 1, 0, NULL);
+	enum { MANY = 50 };
+	for (int i = 0; i < MANY; i++)
+		record_add(b, NULL, i % 2 ? x : y, i % 2 ? y : x, 1, 0, NULL);
 	OK(clFinalizeCommandBufferKHR(b));
 	cl_event e;
 	cl_ulong t[4];
@@ -388,6 +390,7 @@ static void profiles(void)
 	for (int i = 0; i < 4; i++)
 		OK(clGetEventProfilingInfo(e, CL_PROFILING_COMMAND_QUEUED + i, sizeof t[i], t + i, NULL));
 	CHECK(t[0] && t[0] <= t[1] && t[1] <= t[2] && t[2] <= t[3]);
+	CHECK(t[3] - t[2] > MANY * 50); /* all of it, and not its end alone: a launch takes some of them */
 	OK(clReleaseEvent(e));
 	OK(clEnqueueCommandBufferKHR(1, h->q, b, 0, NULL, &e)); /* which does not profile */
 	CHECK(clGetEventProfilingInfo(e, CL_PROFILING_COMMAND_END, sizeof *t, t, NULL) == CL_PROFILING_INFO_NOT_AVAILABLE);
