@@ -129,6 +129,7 @@ type CommandWriter struct {
 	w        io.Writer
 	prefix   string
 	contexts int   // protected by mu
+	stopped  bool  // protected by mu
 	err      error // the first; protected by mu
 }
 
@@ -161,9 +162,16 @@ func (cw *CommandWriter) Err() error {
 	return cw.err
 }
 
+// Stop leaves out what comes from now on.
+func (cw *CommandWriter) Stop() {
+	cw.mu.Lock()
+	defer cw.mu.Unlock()
+	cw.stopped = true
+}
+
 // line writes a line. mu is held.
 func (cw *CommandWriter) line(l *commandLine) {
-	if cw.err != nil {
+	if cw.stopped || cw.err != nil {
 		return
 	}
 	text, err := json.Marshal(l)

@@ -18,7 +18,6 @@ import (
 	"godwit/devices"
 	"godwit/eviction"
 	"godwit/internal/expr"
-	"godwit/internal/input"
 	"godwit/internal/suggest"
 	"godwit/internal/yaml"
 	"godwit/mem"
@@ -51,19 +50,9 @@ type Options struct {
 	steps int // of reading; 0 is maxWork
 }
 
-// Load reads the scenario in the named file. It fails with Errors where rules or
-// bounds of the language are broken, and with other errors where the file cannot
-// be read or ctx has ended.
-func Load(ctx context.Context, file string, opt Options) (*Scenario, error) {
-	data, err := input.ReadAny(ctx, file, yaml.MaxBytes)
-	if err != nil {
-		return nil, err
-	}
-	return Parse(ctx, file, data, opt)
-}
-
-// Parse is Load for content that is at hand. file is for errors, and the place
-// from which other files are found.
+// Parse reads the scenario in data. file is for errors, and the place from which other files are found. It
+// fails with Errors where rules or bounds of the language are broken, and with other errors where another file
+// cannot be read or ctx has ended.
 func Parse(ctx context.Context, file string, data []byte, opt Options) (*Scenario, error) {
 	l := newLoader(ctx, file, opt)
 	l.read(data)

@@ -2,7 +2,6 @@ package scenario
 
 import (
 	"sync"
-	"sync/atomic"
 
 	"godwit/mem"
 	"godwit/mem/trace"
@@ -142,13 +141,6 @@ func (r *recorder) ended(p mem.Point) trace.CompletionRecord {
 	}
 }
 
-// recording passes on what the runtime tells, until the scenario's commands have been
-// enqueued: a trace.CommandSink.
-type recording struct {
-	to   trace.CommandSink // nil where none is wanted
-	over atomic.Bool
-}
-
 // sink is whom the runtime tells.
 func (r *runner) sink() trace.CommandSink {
 	if r.opt.Plain {
@@ -164,29 +156,5 @@ func (r *runner) sink() trace.CommandSink {
 	for i, name := range r.names[1:] {
 		memories = append(memories, trace.CommandMemory{Name: name, Capacity: r.capacity(i)})
 	}
-	r.recording.to = r.opt.Record.Context(memories, r.s.WholeBelow)
-	return trace.Tee(r.rec, &r.recording)
+	return trace.Tee(r.rec, r.opt.Record.Context(memories, r.s.WholeBelow))
 }
-
-// end leaves out what comes from now on.
-func (r *recording) end() { r.over.Store(true) }
-
-// Buffer implements trace.CommandSink.
-func (r *recording) Buffer(b *trace.BufferRecord) {
-	if !r.over.Load() {
-		r.to.Buffer(b)
-	}
-}
-
-// Command implements trace.CommandSink.
-func (r *recording) Command(c *trace.CommandRecord) {
-	if !r.over.Load() {
-		r.to.Command(c)
-	}
-}
-
-// Ends implements trace.CommandSink: none.
-func (r *recording) Ends() trace.Ends { return trace.NoEnds }
-
-// Completed implements trace.CommandSink.
-func (r *recording) Completed(*trace.CompletionRecord) {}

@@ -69,25 +69,24 @@ type runner struct {
 	user     []runtime.Event
 	mappings []mapped
 
-	events    []runtime.Event // by command; zero where it has none
-	data      [][]byte        // by command; what a write writes
-	reads     [][]byte        // by command; nil where it is no read
-	failed    []error         // by command; why it failed, where it was to
-	fired     []firing        // by command; what its callbacks said
-	calls     calls           // callbacks to come
-	given     [][]byte        // memory that buffers use in place
-	lent      []byte          // over devices that keep no bytes: addresses for more of it
-	x         *explainer      // of what has run
-	ranks     *ranks          // nil where one thread enqueues
-	model     *modelled       // nil where the times are this computer's
-	carried   []uint64        // by channel of the machine: bytes before the last time
-	kept      uint64          // bytes of content that stays until the end: of buffers, and what commands read
-	blank     storage.Blank   // over devices that keep no bytes: what commands read and write
-	recording recording       // of the commands
-	clocked   []period        // the times that the commands ran
-	slept     []hostWait      // in order
-	unlinked  error           // why there are no links between devices that could have some
-	stackErr  error           // why a memory has not the stack of resources it should have
+	events   []runtime.Event // by command; zero where it has none
+	data     [][]byte        // by command; what a write writes
+	reads    [][]byte        // by command; nil where it is no read
+	failed   []error         // by command; why it failed, where it was to
+	fired    []firing        // by command; what its callbacks said
+	calls    calls           // callbacks to come
+	given    [][]byte        // memory that buffers use in place
+	lent     []byte          // over devices that keep no bytes: addresses for more of it
+	x        *explainer      // of what has run
+	ranks    *ranks          // nil where one thread enqueues
+	model    *modelled       // nil where the times are this computer's
+	carried  []uint64        // by channel of the machine: bytes before the last time
+	kept     uint64          // bytes of content that stays until the end: of buffers, and what commands read
+	blank    storage.Blank   // over devices that keep no bytes: what commands read and write
+	clocked  []period        // the times that the commands ran
+	slept    []hostWait      // in order
+	unlinked error           // why there are no links between devices that could have some
+	stackErr error           // why a memory has not the stack of resources it should have
 }
 
 // Run executes a scenario on its devices and verifies it. The Result is never
@@ -149,7 +148,9 @@ func (r *runner) run(ctx context.Context, res *Result) error {
 		r.carried = r.channelBytes() // before the last time
 		err = r.once(ctx, k)
 	}
-	r.recording.end()
+	if r.opt.Record != nil {
+		r.opt.Record.Stop()
+	}
 	if ctx.Err() != nil {
 		return r.interrupted(ctx, res)
 	}
