@@ -30,7 +30,7 @@ type Options struct {
 // Result is what came of it.
 type Result struct {
 	File    string   `json:"file"` // text of the machine's
-	Values  []Value  `json:"figures"`
+	Values  []value  `json:"figures"`
 	Shapes  []Shape  `json:"shapes"`
 	Missing []string `json:"missing,omitempty"` // shapes that failed, and why
 	Notes   []string `json:"notes,omitempty"`
@@ -170,7 +170,7 @@ func (c *calibration) write(st *structure) string {
 }
 
 // known are the figures, with those that are read off, and where the fit begins for others.
-func (c *calibration) known(st *structure) []Value {
+func (c *calibration) known(st *structure) []value {
 	values := c.site.values(st)
 	for i := range values {
 		v := &values[i]
@@ -198,7 +198,7 @@ func (c *calibration) about() string {
 
 // guess is where the fit of a figure begins, which is where it shows: what the shape takes that tells most of it, of several
 // the last, which moves the most bytes; told is whether there is one.
-func (c *calibration) guess(v *Value) (out float64, told bool) {
+func (c *calibration) guess(v *value) (out float64, told bool) {
 	out = 1000.
 	if v.rate {
 		out = 10_000
@@ -214,7 +214,7 @@ func (c *calibration) guess(v *Value) (out float64, told bool) {
 // fitting is a fit under way: its problem's values are those of the figures that no shape reads off.
 type fitting struct {
 	problem
-	values []Value
+	values []value
 	free   []int
 }
 
@@ -240,7 +240,7 @@ func (c *calibration) begin(st *structure, shapes []*shape) *fitting {
 }
 
 // with are the figures with values.
-func (f *fitting) with(of []float64) []Value {
+func (f *fitting) with(of []float64) []value {
 	out := slices.Clone(f.values)
 	for k, i := range f.free {
 		if out[i].Time = of[k]; out[i].line {
@@ -251,7 +251,7 @@ func (f *fitting) with(of []float64) []Value {
 }
 
 // found are the figures of a solution.
-func (f *fitting) found(s solution) []Value {
+func (f *fitting) found(s solution) []value {
 	out := f.with(s.values)
 	for k, i := range f.free {
 		v := &out[i]

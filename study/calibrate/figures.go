@@ -12,8 +12,8 @@ import (
 
 // A machine's figures, and its file.
 
-// Value is a figure of the file. Its name is where it stands there: of the host, a group of devices, or a link.
-type Value struct {
+// value is a figure of the file. Its name is where it stands there: of the host, a group of devices, or a link.
+type value struct {
 	Name   string  `json:"figure" show:"figure"`
 	Time   float64 `json:"ns" show:"time, or of a MiB|span|-"` // of a bandwidth, of a MiB; 0 is none
 	Spread float64 `json:"spread_ns" show:"spread|span|-"`
@@ -31,21 +31,18 @@ const (
 	unsaid   = "left out: no shape tells it from others"
 )
 
-// structure says who carries copies: figures of carriers are of those. Which it is tells the fit: it
-// is done with each, and the best counts.
+// structure says who carries copies between devices; others the library does. Figures of carriers are of those. Which it
+// is tells the fit: it is done with each, and the best counts.
 type structure struct {
-	name             string
-	host, peer, ring string // carriers of copies up and down, over links, and by the host
+	name       string
+	peer, ring string // carriers of copies over links, and by the host
 }
 
 // structures are those that there may be.
 func (s *site) structures() []*structure {
-	out := []*structure{{"the library carries all copies", library, library, library}}
+	out := []*structure{{"the library carries all copies", library, library}}
 	if len(s.pairs) > 0 {
-		out = append(out, &structure{"the pilot carries copies between devices, the dispatcher those by the host's memory", library, "pilot", "dispatcher"})
-	}
-	if slices.ContainsFunc(s.groups, func(g group) bool { return g.Info.SharesHost }) { // whose copies are this process's
-		out = append(out, &structure{"the dispatcher carries all copies", "dispatcher", "dispatcher", "dispatcher"})
+		out = append(out, &structure{"the pilot carries copies between devices, the dispatcher those by the host's memory", "pilot", "dispatcher"})
 	}
 	return out
 }
@@ -61,18 +58,13 @@ func (st *structure) copied(p *pair) (class, by string) {
 }
 
 // values are the figures of a file for what there is. What ends with bandwidth or both is a rate.
-func (s *site) values(st *structure) (out []Value) {
+func (s *site) values(st *structure) (out []value) {
 	add := func(of string, keys ...string) {
 		for _, key := range keys {
 			name := of + " " + key
-			if !slices.ContainsFunc(out, func(v Value) bool { return v.Name == name }) {
-				out = append(out, Value{Name: name, line: strings.HasPrefix(key, "pageable_"), rate: strings.HasSuffix(key, "bandwidth") || key == "both" || name == "host copy"})
+			if !slices.ContainsFunc(out, func(v value) bool { return v.Name == name }) {
+				out = append(out, value{Name: name, line: strings.HasPrefix(key, "pageable_"), rate: strings.HasSuffix(key, "bandwidth") || key == "both" || name == "host copy"})
 			}
-		}
-	}
-	carried := func(g, by string) {
-		if by != library {
-			add(g+" handover", "library-"+by+" delay", by+"-library delay")
 		}
 	}
 	add("host", "copy", "enqueue", "poll", "other", "call", "wake", "first each", "first bandwidth")
@@ -83,7 +75,6 @@ func (s *site) values(st *structure) (out []Value) {
 			add(g, pageableAt("up", size), pageableAt("down", size))
 		}
 		add(g+" classes", "launch enqueue", "fill enqueue", "fill setup", "inside enqueue", "inside setup", "up enqueue", "up setup", "down enqueue", "down setup")
-		carried(g, st.host)
 		add("host-"+g, "latency", "bandwidth", "both")
 	}
 	for i := range s.pairs {
@@ -92,14 +83,13 @@ func (s *site) values(st *structure) (out []Value) {
 		class, by := st.copied(p)
 		add(g+" classes "+class, "enqueue")
 		add(g+" handover", "library-library delay")
-		carried(g, by)
 		if p.Direct {
 			add(g+" classes peer", "setup")
 			add(s.name(p), "latency", "bandwidth", "both")
 		}
 		if by != library {
 			add(g+" classes "+class, "hold")
-			add(g+" handover", "dispatcher-library hold")
+			add(g+" handover", "library-"+by+" delay", by+"-library delay", "dispatcher-library hold")
 		}
 	}
 	for i := range s.groups {
@@ -114,7 +104,7 @@ func pageableAt(way string, size uint64) string {
 }
 
 // text is a value as the file has it; "" where there is nothing to say.
-func (v *Value) text() string {
+func (v *value) text() string {
 	switch {
 	case v.rate && v.Time <= 0:
 		return ""
@@ -129,7 +119,7 @@ func (v *Value) text() string {
 func timeText(ns float64) string { return fmt.Sprintf("%g us", math.Round(ns)/1000) }
 
 // comment says how a value is known.
-func (v *Value) comment() string {
+func (v *value) comment() string {
 	switch {
 	case v.Spread > 0 && (v.rate || v.How != readOff):
 		return fmt.Sprintf("%s, +- %.1f %%", v.How, 100*v.Spread/v.Time)
@@ -219,7 +209,7 @@ type table struct {
 }
 
 // write makes the file.
-func (s *site) write(name, about string, head []string, st *structure, values []Value, tables map[string][]table) string {
+func (s *site) write(name, about string, head []string, st *structure, values []value, tables map[string][]table) string {
 	var root node
 	root.say("name", "%q", name)
 	if about != "" {
@@ -241,8 +231,6 @@ func (s *site) write(name, about string, head []string, st *structure, values []
 			d.say("count", "%d", len(g.Devs))
 		}
 		d.bytes("memory", g.Info.GlobalMemory).bytes("local", g.Info.LocalMemory).say("compute_units", "%d", max(g.Info.ComputeUnits, 1))
-		d.at("classes", "up").say("by", "%s", st.host)
-		d.at("classes", "down").say("by", "%s", st.host)
 		nodes["host-"+g.Name] = links.add().say("between", "[host, %s]", g.Name)
 	}
 	for i := range s.pairs {
@@ -253,7 +241,7 @@ func (s *site) write(name, about string, head []string, st *structure, values []
 			nodes[s.name(p)] = links.add().say("between", "[%s, %s]", s.groups[p.A].Name, s.groups[p.B].Name)
 		}
 	}
-	said := make(map[string]*Value)
+	said := make(map[string]*value)
 	for i := range values {
 		v := &values[i]
 		said[v.Name] = v
