@@ -86,16 +86,16 @@ func (r *Recorder) Of(p mem.Point) *Span {
 // Why is what a part of the critical path comes after.
 type Why uint8
 
-// Start is the beginning; Enqueued, the host had enqueued it only then; Waited, the span
+// Start is the beginning; Enqueued, the host had enqueued it only then; waited, the span
 // before it on the path is the last of what it waited for; Engine, that had its engine;
-// Woken, the host waited for it; Handed, the host handed it to its device.
+// woken, the host waited for it; handed, the host handed it to its device.
 const (
 	Start Why = iota
 	Enqueued
-	Waited
+	waited
 	Engine
-	Woken
-	Handed
+	woken
+	handed
 )
 
 // String is a phrase: "after the start", "behind it on its engine".
@@ -139,7 +139,7 @@ func (r *Recorder) Path(begin, end int64, thread int, of func(*Span) int) (path 
 			}
 			waits[thread] = host[:len(host)-1]
 			if s.Ended < t {
-				path = append(path, Part{From: s.Ended, To: t, After: Woken})
+				path = append(path, Part{From: s.Ended, To: t, After: woken})
 			}
 			if s, t = r.back(&path, s, begin); of != nil {
 				thread = of(s)
@@ -169,7 +169,7 @@ func (r *Recorder) back(path *[]Part, s *Span, begin int64) (first *Span, t int6
 			continue
 		}
 		if part.From = min(s.Handed, at); s.Handed > s.Ready {
-			add(Handed)
+			add(handed)
 			part = Part{From: min(s.Ready, at), To: part.From}
 		}
 		c := r.Of(s.Cause)
@@ -177,7 +177,7 @@ func (r *Recorder) back(path *[]Part, s *Span, begin int64) (first *Span, t int6
 			add(Enqueued)
 			return s, part.From
 		}
-		add(Waited)
+		add(waited)
 		s, at = c, s.Ready
 	}
 	return s, at

@@ -104,7 +104,7 @@ func TestTheCriticalPathOfOneCopy(t *testing.T) {
 	require.Equal(t, profile.Enqueued, path[1].After)
 	require.Nil(t, path[2].Span)
 	require.Equal(t, int64(2000), path[2].To-path[2].From, "and is woken")
-	require.Equal(t, profile.Woken, path[2].After)
+	require.Equal(t, "the end it waited for", path[2].After.String())
 }
 
 // Two copies of one engine: the second comes behind the first, and a fill behind both
@@ -149,12 +149,12 @@ func TestAHandOverIsTheHosts(t *testing.T) {
 	path := b.rec.Path(0, end, 0, nil)
 	b.tiles(path, end)
 	var took []int64
-	var after []profile.Why
+	var after []string
 	for _, p := range path {
-		took, after = append(took, p.To-p.From), append(after, p.After)
+		took, after = append(took, p.To-p.From), append(after, p.After.String())
 	}
 	require.Equal(t, []int64{3000, 1000, 5000 + 1000, 9000 + 5000 + 1000, 3000 + 50_000 + 1000, 2000}, took, "enqueued, submitted, the fill, handed over, the hop, woken")
-	require.Equal(t, []profile.Why{profile.Start, profile.Enqueued, profile.Handed, profile.Waited, profile.Handed, profile.Woken}, after)
+	require.Equal(t, []string{"the start", "the host", "its hand-over", "what it waited for", "its hand-over", "the end it waited for"}, after)
 	pilot := b.rec.EngineUse(8)[1]
 	require.Equal(t, 1, pilot.Spans)
 	require.Equal(t, int64(5000), pilot.Busy)
