@@ -287,24 +287,13 @@ func CopyData(ctx context.Context, dst, src *Allocation, n uint64) error {
 		if err != nil {
 			return err
 		}
-		return finish(ctx, ev)
+		return errors.Join(ev.Wait(ctx), ev.Release())
 	}
 	staging := make([]byte, n)
-	ev, err := src.a.queue.EnqueueRead(ctx, src.buf, 0, staging)
-	if err == nil {
-		err = finish(ctx, ev)
-	}
-	if err != nil {
+	if err := src.a.queue.Read(ctx, src.buf, 0, staging); err != nil {
 		return err
 	}
-	if ev, err = dst.a.queue.EnqueueWrite(ctx, dst.buf, 0, staging); err != nil {
-		return err
-	}
-	return finish(ctx, ev)
-}
-
-func finish(ctx context.Context, ev runtime.Event) error {
-	return errors.Join(ev.Wait(ctx), ev.Release())
+	return dst.a.queue.Write(ctx, dst.buf, 0, staging)
 }
 
 // EmptyCache gives cached memory back to the device and returns the bytes.

@@ -149,19 +149,7 @@ func (t *Tensor) read(ctx context.Context, out []byte) error {
 	if err := refuse("reading", t.s.h); err != nil {
 		return err
 	}
-	return wait(ctx)(t.s.h.Queue().EnqueueRead(ctx, t.s.buf, 0, out))
-}
-
-// wait waits for an event that nobody else needs. Where ctx ends first the command
-// goes on; the runtime keeps the bytes it copies from or to alive.
-func wait(ctx context.Context) func(runtime.Event, error) error {
-	return func(e runtime.Event, err error) error {
-		if err != nil {
-			return err
-		}
-		defer func() { _ = e.Release() }()
-		return e.Wait(ctx)
-	}
+	return t.s.h.Queue().Read(ctx, t.s.buf, 0, out)
 }
 
 // done lets a command go whose end nobody waits for.

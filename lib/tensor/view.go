@@ -74,7 +74,7 @@ func (t *Tensor) To(ctx context.Context, h *backend.Handle) (*Tensor, error) {
 	} else {
 		host := make([]byte, t.Bytes())
 		if err = t.read(ctx, host); err == nil {
-			err = wait(ctx)(h.Upload(ctx, dst.s.buf, 0, host))
+			err = h.Queue().Write(ctx, dst.s.buf, 0, host)
 		}
 	}
 	if err != nil {
