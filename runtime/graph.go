@@ -261,17 +261,22 @@ func (g *Graph) check(q *Queue, in *Bindings) error {
 			return err
 		}
 	}
+	return nil
+}
+
+// checkValues tests new values, by launches as they are now (SetLaunch). c.mu is held.
+func (g *Graph) checkValues(in *Bindings) error {
 	for i := range in.Values {
 		v := &in.Values[i]
 		if v.Value.rec != g.rec {
-			return fmt.Errorf("value %d is of another recording: %w", i, mem.ErrInvalidValue)
+			return fmt.Errorf("replay: value %d is of another recording: %w", i, mem.ErrInvalidValue)
 		}
 		l := g.rec.commands[v.Value.command].launch
 		if old := &l.Args[v.Value.arg]; v.Arg.kind != devices.ArgValue || len(v.Arg.value()) != len(old.value()) {
-			return fmt.Errorf("value %d: an argument by value of %d bytes is wanted: %w", i, len(old.value()), mem.ErrArgSize)
+			return fmt.Errorf("replay: value %d: an argument by value of %d bytes is wanted: %w", i, len(old.value()), mem.ErrArgSize)
 		}
 		if err := v.Arg.check(v.Value.arg, l.Kernel); err != nil {
-			return fmt.Errorf("value %d: %w", i, err)
+			return fmt.Errorf("replay: value %d: %w", i, err)
 		}
 	}
 	return nil
@@ -390,6 +395,9 @@ func (r *replay) begin(q *Queue, in *Bindings, wait []Event) (err error) {
 		return err
 	}
 	if g.user, err = c.events.appendWaits(g.user[:0], c, wait); err != nil {
+		return err
+	}
+	if err := g.checkValues(in); err != nil {
 		return err
 	}
 	if err := g.bound.bind(in); err != nil {

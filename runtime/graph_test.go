@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -376,4 +377,29 @@ func TestPreparedCommandsFollowBlocksAndSlots(t *testing.T) {
 		require.Equal(t, bytes.Repeat([]byte{n + 1}, 128), got, "replay %d", i)
 	}
 	require.Zero(t, g.Figures().Plain, g.Figures().Why)
+}
+// TestLaunchesChangeWhileOthersReplay: a launch may be changed for good while another goroutine
+// replays with a value of its own.
+func TestLaunchesChangeWhileOthersReplay(t *testing.T) {
+	h, k := graphHouse(t)
+	ctx := soon(t)
+	x, y := h.buffer(64, make([]byte, 64)), h.buffer(64, nil)
+	rec := must(h.c.Record(h.q...))
+	e := must(h.q[0].EnqueueLaunch(ctx, add(k, y, x, 1)))
+	v := must(rec.Value(e, 2))
+	g := must(rec.Finish(ctx))
+	require.NoError(t, e.Release())
+	var work sync.WaitGroup
+	work.Go(func() {
+		for n := range uint32(100) {
+			require.NoError(t, g.SetLaunch(0, add(k, y, x, n)))
+		}
+	})
+	for range 100 {
+		h.ok(g.Replay(ctx, h.q[0], runtime.Bindings{Values: []runtime.NewValue{{Value: v, Arg: runtime.Uint32(7)}}}))
+	}
+	work.Wait()
+	got := make([]byte, 64)
+	require.NoError(t, h.q[1].Read(ctx, y, 0, got))
+	require.EqualValues(t, 7, got[63])
 }
