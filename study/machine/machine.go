@@ -56,6 +56,7 @@ type Machine struct {
 	routes   pairs.Table[atomic.Pointer[route]]
 	across   pairs.Table[atomic.Pointer[route]] // from host to host
 
+	grids   []*grid // tori among the switches
 	treesMu sync.Mutex
 	trees   map[gate]*tree // protected by treesMu
 }
@@ -318,6 +319,9 @@ func (m *Machine) build() {
 			e := &m.edges[node][i]
 			m.into[e.to] = append(m.into[e.to], incoming{node, e})
 		}
+	}
+	for _, g := range m.grids {
+		g.look(m)
 	}
 	m.routes = pairs.Make[atomic.Pointer[route]](len(m.memory))
 	m.across = pairs.Make[atomic.Pointer[route]](len(m.boxes))

@@ -136,17 +136,17 @@ func (m *Machine) search(from, to int) *route {
 	}
 	m.treesMu.Lock()
 	defer m.treesMu.Unlock()
-	t := m.tree(at)
+	t := m.distances(at)
 	far := t.reach(m, to)
 	if !far.known {
 		return r
 	}
 	r.there, r.latency = true, far.latency
 	draw := mixed(mixed(m.Seed, uint64(from)), uint64(to))
-	in := t.before(m, to, &far, draw)
+	in := m.before(t, to, far, draw)
 	r.path = in.edge.over(r.path)
 	for node := in.node; node != at.node; node = in.node {
-		in = t.before(m, node, t.at(m, node), draw)
+		in = m.before(t, node, t.at(m, node), draw)
 		r.path = m.crossing(node, in.edge.over(r.path))
 	}
 	if first != nil {
@@ -165,10 +165,10 @@ func mixed(h, n uint64) uint64 {
 }
 
 // before is where paths come from that lead to a node which is so far; of several the one that is drawn.
-func (t *tree) before(m *Machine, node int, far *reached, draw uint64) *incoming {
+func (m *Machine) before(t distances, node int, far reached, draw uint64) *incoming {
 	leads := func(in *incoming) bool {
 		x := t.at(m, in.node)
-		return x != nil && x.latency+in.edge.latency == far.latency && x.hops+1 == far.hops
+		return x.known && x.latency+in.edge.latency == far.latency && x.hops+1 == far.hops
 	}
 	n := uint64(0)
 	for i := range m.into[node] {
@@ -215,15 +215,44 @@ func (m *Machine) passes(node int, hosted bool) bool {
 	return s >= 0 && s < len(m.Switches) && (m.Switches[s].Peers || hosted)
 }
 
-// at is how far a node is; nil where it is not known.
-func (t *tree) at(m *Machine, node int) *reached {
+// distances say how far nodes are from a gate: at a switch, as far as that is known, and reach a memory.
+type distances interface {
+	at(m *Machine, node int) reached
+	reach(m *Machine, to int) reached
+}
+
+// distances are those from a gate.
+func (m *Machine) distances(at gate) distances {
+	for _, g := range m.grids {
+		if s := at.node - len(m.memory) - g.first; g.plain && s >= 0 && s < g.switches {
+			return &place{g, s}
+		}
+	}
+	return m.tree(at)
+}
+
+// at implements distances.
+func (t *tree) at(m *Machine, node int) reached {
 	if node == t.node {
-		return &t.from
+		return t.from
 	}
 	if s := node - len(m.memory); s >= 0 && s < len(t.switches) && t.switches[s].done {
-		return &t.switches[s]
+		return t.switches[s]
 	}
-	return nil
+	return reached{}
+}
+
+// nearest is how far a memory is over the switches at which it hangs.
+func nearest(m *Machine, t distances, to int) (best reached) {
+	for i := range m.into[to] {
+		in := &m.into[to][i]
+		if x := t.at(m, in.node); x.known {
+			if y := x.over(in.edge); !best.known || y.before(&best) {
+				best = y
+			}
+		}
+	}
+	return best
 }
 
 // mostKept is how many nodes of trees a machine keeps.
@@ -248,15 +277,8 @@ func (m *Machine) tree(at gate) *tree {
 }
 
 // reach is how far a memory is. The tree grows until nothing more can be on a path to it that is as good.
-func (t *tree) reach(m *Machine, to int) (best reached) {
-	for i := range m.into[to] {
-		in := &m.into[to][i]
-		if x := t.at(m, in.node); x != nil {
-			if y := x.over(in.edge); !best.known || y.before(&best) {
-				best = y
-			}
-		}
-	}
+func (t *tree) reach(m *Machine, to int) reached {
+	best := nearest(m, t, to)
 	for len(t.next.Items) > 0 && (!best.known || t.next.Items[0].before(&best)) {
 		c := t.next.Pop()
 		if x := &t.switches[c.s]; !x.done {

@@ -242,6 +242,7 @@ func (l *loader) torus(x *topology) {
 	if !l.add(x, x.Name, names) {
 		return
 	}
+	l.out.grids = append(l.out.grids, &grid{first: len(l.out.Switches) - n, switches: n, sides: x.sides, wrap: x.Wrap, latency: x.Link.Latency})
 	for k, one := range x.of {
 		if !l.wire(x, one, names[k/x.P], x.edges) {
 			return
