@@ -147,8 +147,8 @@ func Measure(ctx context.Context, o Options) (_ *Readings, err error) {
 const least, most = 3, 31
 
 // again shares the time that is left among so many shapes. How many slopes there are does not depend on what they say,
-// unless longer runs took less time, on a computer that does something else besides: then there are more, though there is
-// no time left for them.
+// unless longer runs took less time, on a computer that does something else besides: then there are up to half of
+// the most, though there is no time left for them.
 func (m *measuring) again(left int) func(all []float64) bool {
 	end := time.Now().Add(time.Until(m.until) / time.Duration(max(left, 1)))
 	return func(all []float64) bool {
@@ -157,6 +157,6 @@ func (m *measuring) again(left int) func(all []float64) bool {
 			return false
 		}
 		now := time.Now()
-		return now.Before(end) || n < least && now.Before(m.until) || figureOf(all).Value < 0 && now.Before(m.until.Add(m.Time/4))
+		return now.Before(end) || n < least && now.Before(m.until) || n < most/2 && figureOf(all).Value <= 0
 	}
 }

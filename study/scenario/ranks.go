@@ -3,6 +3,7 @@ package scenario
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -28,8 +29,7 @@ type ranks struct {
 	order    []int     // commands, as they were enqueued; those that were not at the end
 	threads  []int     // by rank: its thread's number
 	last     int       // thread that ended last
-	failed   int       // the first command with an error, and
-	err      error     // that
+	err      error     // the first
 }
 
 // rank finds out who enqueues what, and after what.
@@ -155,7 +155,6 @@ func (t turnOf) String() string {
 func (r *runner) enqueueByRanks(ctx context.Context, from, to int) error {
 	k, fs := r.ranks, []func(){}
 	r.events = append(r.events, make([]runtime.Event, to-from)...)
-	k.failed = to
 	for h := range k.threads {
 		fs = append(fs, func() {
 			k.threads[h] = r.model.world.On(k.all[h].Host)
@@ -186,15 +185,15 @@ func (r *runner) order() (all []int) {
 // enqueueOf enqueues a rank's commands, in order, and waits for them.
 func (r *runner) enqueueOf(ctx context.Context, rank, from, to int) {
 	k := r.ranks
-	fails := func(i int, err error) bool {
-		if err != nil && i < k.failed {
-			k.failed, k.err = i, err
+	fails := func(err error) bool {
+		if err != nil && (k.err == nil || errors.Is(k.err, mem.ErrPoisoned)) { // of what was refused for another's failure that one is told
+			k.err = err
 		}
 		return k.err != nil
 	}
 	for _, step := range []func(i int) error{func(i int) error { return r.inTurn(ctx, i) }, func(i int) error { return r.waitCommand(ctx, i) }} {
 		for i := from; i < to; i++ {
-			if k.of[i] == rank && fails(i, step(i)) {
+			if k.of[i] == rank && fails(step(i)) {
 				return
 			}
 		}
