@@ -1,5 +1,5 @@
 // Package graphs has rounds of real programs as lists of accesses, for tests and benchmarks of
-// runtime.Graph: a training step, a decoder's token, a halo exchange, and random ones. Sizes are
+// runtime.Graph: a training step, a decoder's token and a halo exchange. Sizes are
 // those of the programs' arrays; kernels compute nothing.
 package graphs
 
@@ -13,26 +13,26 @@ import (
 type Graph struct {
 	Name     string
 	Devices  int
-	Buffers  []Buffer
-	Commands []Command
+	Buffers  []buffer
+	Commands []command
 }
 
-// Buffer is a buffer of a graph. Size in bytes. The content of a transient one ends with the round.
-type Buffer struct {
+// buffer is a buffer of a graph. Size in bytes. The content of a transient one ends with the round.
+type buffer struct {
 	Name      string
 	Size      uint64
 	Transient bool
 }
 
-// Command is a launch on a device.
-type Command struct {
+// command is a launch on a device.
+type command struct {
 	Name   string
 	Device int
-	Uses   []Use
+	Uses   []use
 }
 
-// Use is what a command does with some bytes of a buffer, which has a number.
-type Use struct {
+// use is what a command does with some bytes of a buffer, which has a number.
+type use struct {
 	Buffer int
 	Range  mem.Range
 	Mode   mem.Mode
@@ -40,26 +40,26 @@ type Use struct {
 
 // add adds a buffer.
 func (g *Graph) add(transient bool, size uint64, name string, of ...any) int {
-	g.Buffers = append(g.Buffers, Buffer{fmt.Sprintf(name, of...), size, transient})
+	g.Buffers = append(g.Buffers, buffer{fmt.Sprintf(name, of...), size, transient})
 	return len(g.Buffers) - 1
 }
 
 // run adds a command.
-func (g *Graph) run(device int, name string, uses ...Use) {
-	g.Commands = append(g.Commands, Command{name, device, uses})
+func (g *Graph) run(device int, name string, uses ...use) {
+	g.Commands = append(g.Commands, command{name, device, uses})
 }
 
-func (g *Graph) use(mode mem.Mode, buffers ...int) (uses []Use) {
+func (g *Graph) use(mode mem.Mode, buffers ...int) (uses []use) {
 	for _, b := range buffers {
-		uses = append(uses, Use{b, mem.Range{End: g.Buffers[b].Size}, mode})
+		uses = append(uses, use{b, mem.Range{End: g.Buffers[b].Size}, mode})
 	}
 	return uses
 }
 
 // in, out and inOut use buffers whole.
-func (g *Graph) in(buffers ...int) []Use    { return g.use(mem.Read, buffers...) }
-func (g *Graph) out(buffers ...int) []Use   { return g.use(mem.Write, buffers...) }
-func (g *Graph) inOut(buffers ...int) []Use { return g.use(mem.ReadWrite, buffers...) }
+func (g *Graph) in(buffers ...int) []use    { return g.use(mem.Read, buffers...) }
+func (g *Graph) out(buffers ...int) []use   { return g.use(mem.Write, buffers...) }
+func (g *Graph) inOut(buffers ...int) []use { return g.use(mem.ReadWrite, buffers...) }
 
 // Accesses are those of the commands; a Buffer is a number.
 func (g *Graph) Accesses() (list [][]mem.Access) {
@@ -123,7 +123,7 @@ func (g *Graph) Widest(device int) (most uint64) {
 	return most
 }
 
-func contains(uses []Use, buffer int) bool {
+func contains(uses []use, buffer int) bool {
 	for _, u := range uses {
 		if u.Buffer == buffer {
 			return true

@@ -1,9 +1,7 @@
 package graphs
 
 import (
-	"fmt"
 	"maps"
-	"math/rand/v2"
 	"slices"
 
 	"godwit/bufalloc/pack"
@@ -12,9 +10,9 @@ import (
 
 const float = 4 // bytes
 
-// MLP is a training step of a perceptron of layers x width, data-parallel: each device has a
+// mlp is a training step of a perceptron of layers x width, data-parallel: each device has a
 // batch of its own, the gradients are summed up round a ring, and of each layer the last of it has the momentum.
-func MLP(devices, layers int, batch, width uint64) *Graph {
+func mlp(devices, layers int, batch, width uint64) *Graph {
 	g := &Graph{Name: "mlp", Devices: devices}
 	var w, momentum []int
 	for l := range layers {
@@ -52,9 +50,9 @@ func MLP(devices, layers int, batch, width uint64) *Graph {
 	return g
 }
 
-// Decoder is one token of a transformer of layers x width for a batch of sequences, at position
+// decoder is one token of a transformer of layers x width for a batch of sequences, at position
 // at of tokens: each device has some of the layers, and their keys and values.
-func Decoder(devices, layers int, width, batch, tokens, at uint64) *Graph {
+func decoder(devices, layers int, width, batch, tokens, at uint64) *Graph {
 	g := &Graph{Name: "decoder", Devices: devices}
 	row, hidden := batch*width*float, batch*width*float
 	token := g.add(false, max(128, batch*float), "token")
@@ -70,12 +68,12 @@ func Decoder(devices, layers int, width, batch, tokens, at uint64) *Graph {
 		g.run(d, "norm", slices.Concat(g.in(x), g.out(h))...)
 		g.run(d, "qkv", slices.Concat(g.in(h, weights(3, "wqkv")), g.out(qkv))...)
 		for _, cache := range []int{keys, values} {
-			g.run(d, "append", append(g.in(qkv), Use{cache, mem.Range{Start: at * row, End: (at + 1) * row}, mem.Write})...)
+			g.run(d, "append", append(g.in(qkv), use{cache, mem.Range{Start: at * row, End: (at + 1) * row}, mem.Write})...)
 		}
 		past := mem.Range{End: (at + 1) * row}
 		scores, attended := temp(max(128, batch*(at+1)*float), "scores"), temp(hidden, "att")
-		g.run(d, "scores", slices.Concat(g.in(qkv), []Use{{keys, past, mem.Read}}, g.out(scores))...)
-		g.run(d, "attend", slices.Concat(g.in(scores), []Use{{values, past, mem.Read}}, g.out(attended))...)
+		g.run(d, "scores", slices.Concat(g.in(qkv), []use{{keys, past, mem.Read}}, g.out(scores))...)
+		g.run(d, "attend", slices.Concat(g.in(scores), []use{{values, past, mem.Read}}, g.out(attended))...)
 		mid, h2, up, next := temp(hidden, "mid"), temp(hidden, "h2"), temp(4*hidden, "up"), temp(hidden, "x")
 		g.run(d, "project", slices.Concat(g.in(x, attended, weights(1, "wo")), g.out(mid))...)
 		g.run(d, "norm", slices.Concat(g.in(mid), g.out(h2))...)
@@ -87,9 +85,9 @@ func Decoder(devices, layers int, width, batch, tokens, at uint64) *Graph {
 	return g
 }
 
-// Halo is two steps of a stencil over rows x columns of devices, each with a column of tiles of n x n: edges are
+// halo is two steps of a stencil over rows x columns of devices, each with a column of tiles of n x n: edges are
 // packed, read by the neighbours, and the tiles computed, from u to v and back.
-func Halo(rows, columns, tiles int, n uint64) *Graph {
+func halo(rows, columns, tiles int, n uint64) *Graph {
 	g := &Graph{Name: "halo", Devices: rows * columns}
 	rows *= tiles
 	on := func(t int) int { return t/columns/tiles*columns + t%columns }
@@ -125,16 +123,16 @@ func Halo(rows, columns, tiles int, n uint64) *Graph {
 // Real are the three programs at sizes for tests, on so many devices, 2 or 4.
 func Real(devices int) []*Graph {
 	return []*Graph{
-		MLP(devices, 24, 64, 64),
-		Decoder(devices, 24, 64, 4, 32, 31),
-		Halo(devices/2, 2, 16, 64),
+		mlp(devices, 24, 64, 64),
+		decoder(devices, 24, 64, 4, 32, 31),
+		halo(devices/2, 2, 16, 64),
 	}
 }
 
 // Lives is a graph of transients with these lifetimes on one device: each is written at the begin of its own and read at the end.
 func Lives(items []pack.Item) *Graph {
 	g := &Graph{Name: "lives", Devices: 1}
-	ends := make(map[uint64][]Use) // by time
+	ends := make(map[uint64][]use) // by time
 	for i, it := range items {
 		b := g.add(true, it.Size, "t%d", i)
 		ends[it.Lower] = append(ends[it.Lower], g.out(b)...)
@@ -144,29 +142,6 @@ func Lives(items []pack.Item) *Graph {
 	}
 	for _, at := range slices.Sorted(maps.Keys(ends)) {
 		g.run(0, "any", ends[at]...)
-	}
-	return g
-}
-
-// Random is a made-up round: buffers of sizes of size's, of which commands on some devices use a few each.
-func Random(dice *rand.Rand, devices, buffers, commands int, size func() uint64) *Graph {
-	g := &Graph{Name: fmt.Sprintf("random-%d-%d-%d", devices, buffers, commands), Devices: devices}
-	for b := range buffers {
-		g.add(dice.IntN(4) == 0, size(), "b%d", b)
-	}
-	written := make([]bool, buffers)
-	for range commands {
-		var uses []Use
-		for range 1 + dice.IntN(3) {
-			b, mode := dice.IntN(buffers), []mem.Mode{mem.Read, mem.Read, mem.ReadWrite, mem.Write}[dice.IntN(4)]
-			if g.Buffers[b].Transient && !written[b] {
-				mode = mem.Write
-			}
-			if !contains(uses, b) {
-				uses, written[b] = append(uses, g.use(mode, b)...), true
-			}
-		}
-		g.run(dice.IntN(devices), "any", uses...)
 	}
 	return g
 }

@@ -70,7 +70,7 @@ func (g *Graph) Record(ctx context.Context, c *runtime.Context, queues []*runtim
 }
 
 // arg is a use as an argument.
-func (u *Use) arg(b *runtime.Buffer) runtime.Arg {
+func (u *use) arg(b *runtime.Buffer) runtime.Arg {
 	arg := [...]func(*runtime.Buffer) runtime.Arg{mem.Read: runtime.In, mem.Write: runtime.Out, mem.ReadWrite: runtime.InOut}[u.Mode](b)
 	if u.Range.Size() == b.Size() {
 		return arg.Whole()
@@ -79,7 +79,7 @@ func (u *Use) arg(b *runtime.Buffer) runtime.Arg {
 }
 
 // signature is the name of the kernel that a command needs: there is one for each list of modes.
-func (k *Command) signature() string {
+func (k *command) signature() string {
 	var s strings.Builder
 	for _, u := range k.Uses {
 		s.WriteByte("ruw"[u.Mode])
