@@ -378,6 +378,7 @@ func TestPreparedCommandsFollowBlocksAndSlots(t *testing.T) {
 	}
 	require.Zero(t, g.Figures().Plain, g.Figures().Why)
 }
+
 // TestLaunchesChangeWhileOthersReplay: a launch may be changed for good while another goroutine
 // replays with a value of its own.
 func TestLaunchesChangeWhileOthersReplay(t *testing.T) {
