@@ -119,7 +119,9 @@ func (q *Queue) Submit(cmd *devices.Command, waits []mem.Wait) (mem.Point, error
 	p := q.line.Next()
 	r.seq = p.Seq
 	if w != nil {
-		w.failed, w.times = failed, devices.Times{Queued: queued}
+		if w.times = (devices.Times{Queued: queued}); failed != nil {
+			w.note().failed = failed
+		}
 	}
 	if prev := q.last; prev != nil {
 		r.Hold()
@@ -127,13 +129,14 @@ func (q *Queue) Submit(cmd *devices.Command, waits []mem.Wait) (mem.Point, error
 	}
 	if !q.opts.OutOfOrder {
 		q.last = r
+		r.follow(waits)
 	}
 	q.mu.Unlock()
 
 	if w != nil {
 		w.fill(cmd)
 	}
-	r.Watch(waits, (*dataRecord)(r), (*orderRecord)(r))
+	r.watch(waits)
 	if keeps {
 		w.times.Submitted = q.engine.by.Now()
 	}
@@ -274,6 +277,9 @@ func (q *Queue) finish(r *record, err error) {
 	r.Reset()
 	q.mu.Lock()
 	delete(q.starts, r.seq) // of a command that never started
+	for n := r.next; err != nil && n != nil; n = n.next {
+		n.told(p, err)
+	}
 	for at := &q.active; *at != nil; at = &(*at).ready {
 		if *at == r {
 			*at = r.ready

@@ -24,12 +24,25 @@ type record struct {
 
 // todo is what a record has to do. Pooled, with its storage.
 type todo struct {
-	cmd    devices.Command // its slices are the work's own; Args keeps its storage
-	times  devices.Times
-	failed error // it was executed inside Submit, which may not end a point with an error
+	cmd   devices.Command // its slices are the work's own; Args keeps its storage
+	times devices.Times
 
 	bytes []byte // storage of values and patterns
+	notes *notes // nil until there are some; kept
 	next  *todo  // protected by Queue.mu: the free list
+}
+
+// notes are what only some records have.
+type notes struct {
+	failed error    // it was executed inside Submit, which may not end a point with an error
+	needs  []uint64 // protected by Queue.mu: points of its own queue that it waits for as Data
+}
+
+func (w *todo) note() *notes {
+	if w.notes == nil {
+		w.notes = new(notes)
+	}
+	return w.notes
 }
 
 // A todo has at most 512 bytes: the collector looks at larger objects one by one, which
@@ -53,6 +66,43 @@ func (w *dataRecord) PointReached(p mem.Point, err error) {
 
 // PointReached implements mem.Waiter.
 func (w *orderRecord) PointReached(p mem.Point, _ error) { (*record)(w).release(p) }
+
+// followed reports whether a wait needs nobody to be told: what r waits for of its own queue, where that is in order, has ended when
+// r starts, and its queue tells r of a failure. Only a marker has no place to note that.
+func (r *record) followed(w *mem.Wait) bool {
+	return !r.q.opts.OutOfOrder && w.Point.Line == r.q.line && (r.work != nil || w.Kind == mem.Order)
+}
+
+// follow notes what r needs of its own queue. Queue.mu is held.
+func (r *record) follow(waits []mem.Wait) {
+	for i := range waits {
+		w := &waits[i]
+		switch {
+		case w.Kind == mem.Order || !r.followed(w):
+		case !w.Point.Reached():
+			n := r.work.note()
+			n.needs = append(n.needs, w.Point.Seq)
+		case !w.Point.Succeeded():
+			r.Failed(w.Point, w.Point.Err())
+		}
+	}
+}
+
+// told hears of the failure of a command of its queue before it. Queue.mu is held.
+func (r *record) told(p mem.Point, err error) {
+	if r.work != nil && r.work.notes != nil && slices.Contains(r.work.notes.needs, p.Seq) {
+		r.Failed(p, err)
+	}
+}
+
+// watch has r wait for all else.
+func (r *record) watch(waits []mem.Wait) {
+	for i := range waits {
+		if !r.followed(&waits[i]) {
+			r.Watch(waits[i:i+1], (*dataRecord)(r), (*orderRecord)(r))
+		}
+	}
+}
 
 // release drops a hold, that for by or for Submit; with the last the record is ready.
 func (r *record) release(by mem.Point) {
@@ -101,7 +151,10 @@ func (w *todo) fill(cmd *devices.Command) {
 // clear drops what the work refers to and keeps its storage.
 func (w *todo) clear() {
 	clear(w.cmd.Args)
-	w.cmd, w.failed, w.times = devices.Command{Args: w.cmd.Args[:0]}, nil, devices.Times{}
+	w.cmd, w.times = devices.Command{Args: w.cmd.Args[:0]}, devices.Times{}
+	if n := w.notes; n != nil {
+		n.failed, n.needs = nil, n.needs[:0]
+	}
 }
 
 // run executes the command, unless something it depends on failed, and ends
@@ -115,8 +168,8 @@ func (r *record) run() {
 	switch w := r.work; {
 	case err != nil:
 	case w == nil:
-	case w.failed != nil:
-		err = w.failed
+	case w.notes != nil && w.notes.failed != nil:
+		err = w.notes.failed
 	case w.cmd.Carrier != nil:
 		w.cmd.Carrier.Carry(r)
 		return
