@@ -89,7 +89,8 @@ func (q *Queue) Submit(cmd *devices.Command, waits []mem.Wait) (mem.Point, error
 	}
 	clearWay := q.engine.instant[cmd.Op] && (cmd.Op != devices.OpCopy || cmd.Late == nil && cmd.Carrier == nil)
 	for i := 0; clearWay && i < len(waits); i++ {
-		clearWay = waits[i].Point.Reached() && (waits[i].Kind == mem.Order || waits[i].Point.Succeeded())
+		p := waits[i].Point
+		clearWay = p.Succeeded() || waits[i].Kind == mem.Order && p.Reached()
 	}
 	q.mu.Lock()
 	if q.closed {

@@ -72,13 +72,13 @@ type record struct {
 
 	// Room, kept from one life to the next.
 	waits   []mem.Wait
-	two     [2]mem.Wait   // room for waits
-	edges   []*record     // native records waited for; each has users raised
-	after   []*record     // held until this one is native or ended
-	handles []ocl.Event   // the events of edges
-	args    []byte        // of a launch, encoded; the pattern of a fill
-	unpin   []pinnedBlock // to be unpinned at the end
-	lent    []lent        // to be returned at the end
+	few     [fewIn]mem.Wait // room for waits
+	edges   []*record       // native records waited for; each has users raised
+	after   []*record       // held until this one is native or ended
+	handles []ocl.Event     // the events of edges
+	args    []byte          // of a launch, encoded; the pattern of a fill
+	unpin   []pinnedBlock   // to be unpinned at the end
+	lent    []lent          // to be returned at the end
 	hop     *hop
 
 	life
@@ -159,17 +159,23 @@ type pinnedBlock struct {
 // moreRecords is how many records are made at once.
 const moreRecords = 32
 
-// fewArgs is how many bytes of arguments a record has room for from the start.
-const fewArgs = 96
+// A record has room from the start for so many bytes of arguments, and for so many others in each of its lists: each of
+// thousands would grow its own.
+const (
+	fewArgs = 96
+	fewIn   = 4
+)
 
 // takeLocked: free to held.
 func (h *host) takeLocked(q *Queue, op devices.Op) *record {
 	if len(h.free) == 0 {
 		some, room := make([]record, moreRecords), make([]byte, moreRecords*fewArgs)
+		lists, events := make([]*record, 2*moreRecords*fewIn), make([]ocl.Event, moreRecords*fewIn)
 		for i := range some {
-			r := &some[i]
+			r, at := &some[i], i*fewIn
 			r.self[0] = r
-			r.host, r.index, r.tag, r.waits, r.args = h, len(h.records), h.sink.Tag(len(h.records)), r.two[:0], room[i*fewArgs:i*fewArgs:(i+1)*fewArgs]
+			r.host, r.index, r.tag, r.waits, r.args = h, len(h.records), h.sink.Tag(len(h.records)), r.few[:0], room[i*fewArgs:i*fewArgs:(i+1)*fewArgs]
+			r.edges, r.after, r.handles = lists[2*at:2*at:2*at+fewIn], lists[2*at+fewIn:2*at+fewIn:2*(at+fewIn)], events[at:at:at+fewIn]
 			h.records = append(h.records, r)
 			h.free = append(h.free, &some[len(some)-1-i]) // the first is taken first
 		}
