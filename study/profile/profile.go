@@ -83,14 +83,14 @@ func (r *Recorder) Of(p mem.Point) *Span {
 	return nil
 }
 
-// Why is what a part of the critical path comes after.
-type Why uint8
+// why is what a part of the critical path comes after.
+type why uint8
 
 // Start is the beginning; Enqueued, the host had enqueued it only then; waited, the span
 // before it on the path is the last of what it waited for; Engine, that had its engine;
 // woken, the host waited for it; handed, the host handed it to its device.
 const (
-	Start Why = iota
+	Start why = iota
 	Enqueued
 	waited
 	Engine
@@ -99,7 +99,7 @@ const (
 )
 
 // String is a phrase: "after the start", "behind it on its engine".
-func (w Why) String() string {
+func (w why) String() string {
 	return [...]string{"the start", "the host", "what it waited for", "its engine", "the end it waited for", "its hand-over"}[w]
 }
 
@@ -107,7 +107,7 @@ func (w Why) String() string {
 type Part struct {
 	From, To int64 // nanoseconds
 	Span     *Span // what ran; nil is the host
-	After    Why   // what the part before it is to this one
+	After    why   // what the part before it is to this one
 }
 
 // Path is the critical path from one time to another, at which a host thread was awake. of says which thread has
@@ -157,9 +157,9 @@ func (r *Recorder) back(path *[]Part, s *Span, begin int64) (first *Span, t int6
 	at := s.Ended
 	for at > begin {
 		part := Part{From: s.Started, To: at, Span: s}
-		add := func(why Why) {
+		add := func(after why) {
 			if part.From = max(part.From, begin); part.To > part.From {
-				part.After = why
+				part.After = after
 				*path = append(*path, part)
 			}
 		}
