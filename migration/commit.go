@@ -120,6 +120,13 @@ func (p *Planner) CommitUse(plan *Plan, at mem.Point) {
 	p.Commit(plan, at)
 }
 
+// Discard ends the content of a range of a live buffer: nobody holds it, and nothing is lost with it. Who uses the
+// bytes is waited for as before.
+func (p *Planner) Discard(id mem.BufferID, r mem.Range) {
+	p.edits++
+	p.buffers[uint32(id)].content.Set(r, content{})
+}
+
 // Reads records that something that ends at the point uses a buffer's bytes on a
 // memory as they are, such as the host's use of a mapped range, which ends with
 // the unmap: later writers there wait for it. Nothing is brought. It fails with

@@ -56,6 +56,7 @@ type root struct {
 	gone      *countdown           // protected by c.mu: calls onRelease; nil until a view with callbacks is released
 	maps      []*mapRecord         // protected by c.mu: oldest first
 	slot      *slot                // immutable; nil where it is a buffer
+	replay    uint64               // protected by c.mu: the last that was to use it, by Context.replaySeq
 	dropped   bool                 // protected by c.mu
 }
 

@@ -39,6 +39,7 @@ type Graph struct {
 	blocks   []placed         // where the spans were when the commands were prepared
 	prepared []prepared       // by command
 	changed  []Value          // that prepared commands have otherwise than recorded
+	unended  bool             // a replay that began as prepared goes on one by one: transients have content for it
 	closed   bool
 	user     []mem.Wait // what all its commands wait for
 	figures  GraphFigures
@@ -232,9 +233,8 @@ func (g *Graph) Replay(ctx context.Context, q *Queue, in Bindings, wait ...Event
 		if err == nil {
 			return e, nil
 		}
-		var why errPlain
-		if errors.As(err, &why) || (errors.Is(err, mem.ErrNoMemory) || errors.Is(err, mem.ErrNoHostMemory)) && !c.waits(err) {
-			return run.enqueue(ctx, q, &in, wait, err)
+		if run.rest != nil {
+			return run.enqueue(ctx, q, &in)
 		}
 		if err = c.again(ctx, &req, &so, err); err != nil {
 			return Event{}, err
@@ -303,13 +303,8 @@ func (g *Graph) checkQueues(list []*Queue) error {
 // checkSlot tests binding number i.
 func (g *Graph) checkSlot(in *Bindings, i int) error {
 	s, b := in.Slots[i].Slot, in.Slots[i].Buffer
-	if !slices.Contains(g.rec.slots, s) {
+	if s.made() != nil || s.root.slot == nil || s.root.slot.rec != g.rec || s.root.slot.number >= len(g.rec.slots) || g.rec.slots[s.root.slot.number] != s {
 		return fmt.Errorf("binding %d: no slot of this graph: %w", i, mem.ErrInvalidValue)
-	}
-	for k := range i {
-		if in.Slots[k].Slot == s {
-			return fmt.Errorf("slot %s is bound twice: %w", s.label(), mem.ErrInvalidValue)
-		}
 	}
 	switch err := b.made(); {
 	case err != nil:
@@ -344,14 +339,35 @@ type replay struct {
 	g      *Graph
 	called int64
 	points []mem.Point // of the commands that were accepted, when it goes on as plain.go has it
+	rest   *plain      // how it does; nil where it need not
 }
 
-// replay is the whole path under the planner lock. It fails with an errPlain, and points has what was accepted,
-// where the rest has to be enqueued one by one.
+// replay is the whole path under the planner lock. Where it fails and the rest has to be enqueued one by one, rest says how.
 func (r *replay) replay(req *request, in *Bindings, wait []Event) (Event, error) {
-	g, c := r.g, r.g.c
+	c := r.g.c
 	c.lock()
 	defer c.unlock()
+	e, err := r.prepared(req, in, wait)
+	if err != nil && c.plainly(err) {
+		rest, fails := r.plainly(in, err)
+		if fails != nil {
+			return Event{}, fails
+		}
+		r.rest = rest
+	}
+	return e, err
+}
+
+// plainly reports whether a replay that fails so goes on command by command.
+func (c *Context) plainly(err error) bool {
+	var why errPlain
+	return errors.As(err, &why) || (errors.Is(err, mem.ErrNoMemory) || errors.Is(err, mem.ErrNoHostMemory)) && !c.waits(err)
+}
+
+// prepared has the commands carried out as they were prepared. It fails with an errPlain, and points has what was accepted,
+// where that cannot be. c.mu is held.
+func (r *replay) prepared(req *request, in *Bindings, wait []Event) (Event, error) {
+	g, c := r.g, r.g.c
 	if err := r.begin(req.q, in, wait); err != nil {
 		return Event{}, err
 	}
@@ -398,20 +414,23 @@ func (r *replay) begin(q *Queue, in *Bindings, wait []Event) (err error) {
 		return err
 	}
 	if err := g.checkValues(in); err != nil {
-		return err
+		return fmt.Errorf("replay: %w", err)
 	}
 	if err := g.bound.bind(in); err != nil {
 		return err
 	}
-	if g.plain != "" {
+	switch {
+	case g.plain != "":
 		return errPlain(g.plain)
+	case g.unended:
+		return errPlain("transients hold content of a replay that goes on command by command")
 	}
 	for i, q := range in.Queues {
 		if g.rec.queues[i].inOrder && !q.inOrder {
 			return errPlain("an in-order queue is replaced by one that is out of order")
 		}
 	}
-	return g.place(in)
+	return g.place()
 }
 
 // alive fails where something is gone that the commands name, which go to some queues or, where there are none, their own. c.mu is held.
@@ -452,11 +471,12 @@ func (q *Queue) takes() error {
 }
 
 // place fills in where the round's buffers are, or says why it does not apply. c.mu is held.
-func (g *Graph) place(in *Bindings) error {
+func (g *Graph) place() error {
+	g.c.replaySeq++
 	for i, r := range g.rec.roots {
 		at := migration.Place{Buffer: r.id}
 		if r.slot != nil {
-			b := in.buffer(r)
+			b := g.bound.buffers[r]
 			r, at = b.root, migration.Place{Buffer: b.root.id, Off: b.view.Range.Start}
 		}
 		switch {
@@ -466,29 +486,12 @@ func (g *Graph) place(in *Bindings) error {
 			return errPlain("buffer " + r.label() + " is mapped, and used on the host")
 		case g.c.planner.Counts(at.Buffer):
 			return errPlain("buffer " + r.label() + " has a content size, or is one")
+		case r.replay == g.c.replaySeq:
+			return errPlain("two buffers of the graph are one")
 		}
+		r.replay = g.c.replaySeq
 		g.rebound = g.rebound || g.at[i] != r || g.now.Places[i] != at
 		g.at[i], g.now.Places[i] = r, at
-	}
-	if len(in.Slots) == 0 {
-		return nil
-	}
-	for i := range g.now.Places {
-		for k := range i {
-			if g.now.Places[i].Buffer == g.now.Places[k].Buffer {
-				return errPlain("two buffers of the graph are one")
-			}
-		}
-	}
-	return nil
-}
-
-// buffer is what a slot, which has this root, is bound to.
-func (in *Bindings) buffer(r *root) *Buffer {
-	for i := range in.Slots {
-		if in.Slots[i].Slot.root == r {
-			return in.Slots[i].Buffer
-		}
 	}
 	return nil
 }

@@ -3,12 +3,15 @@ package runtime_test
 import (
 	"errors"
 	"math"
+	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"godwit/devices"
 	"godwit/devices/cpu"
+	"godwit/devices/devicetest"
 	"godwit/devices/work"
 	"godwit/mem"
 	"godwit/runtime"
@@ -162,4 +165,99 @@ func TestACopyOfContentIsReplayedWithoutItsCount(t *testing.T) {
 	require.NoError(t, replayed(t, h, g, runtime.Bindings{}))
 	require.NoError(t, h.q[0].Read(soon(t), y, 0, got))
 	require.Equal(t, noise(64), got)
+}
+
+// both are bindings of two slots with which a graph is replayed as prepared, and on the plain route.
+func both(a, b, x, y *runtime.Buffer) [][]runtime.Binding {
+	return [][]runtime.Binding{{{Slot: a, Buffer: x}, {Slot: b, Buffer: y}}, {{Slot: a, Buffer: x}, {Slot: b, Buffer: x}}}
+}
+
+// Two transients that share bytes have nothing to do with each other when the first's command fails, nor one with what it
+// was in the replay before, on any route; and a launch that uses one may be changed.
+func TestTransientsInTheSameBytesFailApart(t *testing.T) {
+	h, mark := marker(t, 128)
+	x, y := h.buffer(64, make([]byte, 64)), h.buffer(64, make([]byte, 64))
+	rec := must(h.c.Record(h.q[0]))
+	a, b := must(rec.Slot("a", 64, 0)), must(rec.Slot("b", 64, 0))
+	t1, t2 := must(rec.Transient("t1", 64)), must(rec.Transient("t2", 64))
+	e := must(h.q[0].EnqueueLaunch(soon(t), mark(t1, 1)))
+	_ = must(h.q[0].EnqueueCopy(soon(t), t1, a, 0, 0, 32))
+	_ = must(h.q[0].EnqueueLaunch(soon(t), mark(t2, 2)))
+	_ = must(h.q[0].EnqueueCopy(soon(t), t2, b, 0, 32, 32))
+	v := must(rec.Value(e, 1))
+	g := must(rec.Finish(soon(t)))
+	require.EqualValues(t, 128, g.Figures().Transients)
+	got := make([]byte, 1)
+	for i, in := range both(a, b, x, y) {
+		gate := must(h.c.NewUserEvent())
+		done := must(g.Replay(soon(t), h.q[0], runtime.Bindings{Slots: in, Values: []runtime.NewValue{{Value: v, Arg: runtime.Uint32(255)}}}, gate))
+		require.NoError(t, gate.SetStatus(runtime.Complete))
+		require.ErrorIs(t, done.Wait(soon(t)), mem.ErrFault)
+		require.NoError(t, h.q[0].Read(soon(t), in[1].Buffer, 32, got))
+		require.EqualValues(t, 2, got[0])
+		require.ErrorIs(t, h.q[0].Finish(soon(t)), mem.ErrFault)
+		require.NoError(t, replayed(t, h, g, runtime.Bindings{Slots: in}))
+		require.EqualValues(t, 1, first(t, h, x))
+		require.EqualValues(t, 2*i, g.Figures().Plain)
+		require.NoError(t, errors.Join(gate.Release(), done.Release()))
+	}
+	require.NoError(t, g.SetLaunch(0, mark(t1, 9)))
+	for _, in := range both(a, b, x, y) {
+		require.NoError(t, replayed(t, h, g, runtime.Bindings{Slots: in}))
+		require.EqualValues(t, 9, first(t, h, x))
+	}
+	require.NoError(t, g.Close())
+}
+
+// A replay of which a command is refused goes on command by command, and others come between, yet none meets another's transients.
+func TestReplaysThatGoOnCommandByCommandKeepTheirTransients(t *testing.T) {
+	var refuse devicetest.Submits
+	d := devicetest.FailNth(must(cpu.New(cpu.Options{})), &refuse)
+	h := build(t, runtime.Options{Devices: []devices.Device{d}}, runtime.QueueOptions{})
+	q := h.q[0]
+	k := must(must(h.c.Build(soon(t), marks)).Kernel("mark"))
+	rec := must(h.c.Record(q))
+	out, tmp := must(rec.Slot("out", 64, 0)), must(rec.Transient("tmp", 64))
+	e := must(q.EnqueueLaunch(soon(t), runtime.Launch{Kernel: k, Global: []uint64{64}, Args: []runtime.Arg{runtime.Buf(tmp), runtime.Uint32(0)}}))
+	v := must(rec.Value(e, 1))
+	for range 4 {
+		_ = must(q.EnqueueCopy(soon(t), tmp, out, 0, 0, 64))
+	}
+	g := must(rec.Finish(soon(t)))
+	var all sync.WaitGroup
+	for i := range uint32(4) {
+		to := h.buffer(64, make([]byte, 64))
+		all.Go(func() {
+			for n := range uint32(50) {
+				refuse.Fail(3)
+				want := 4*(n%50) + i
+				in := runtime.Bindings{Slots: []runtime.Binding{{Slot: out, Buffer: to}}, Values: []runtime.NewValue{{Value: v, Arg: runtime.Uint32(want)}}}
+				if err := replayed(t, h, g, in); err != nil {
+					continue // refused on the plain route, too
+				}
+				refuse.Fail(0)
+				got := make([]byte, 64)
+				if q.Read(soon(t), to, 0, got) == nil {
+					assert.EqualValues(t, want, got[63])
+				}
+			}
+		})
+	}
+	all.Wait()
+	refuse.Fail(0)
+	require.NoError(t, g.Close())
+	t.Log(g.Figures())
+}
+
+// A copy of a rectangle whose slots are bound to bytes that overlap is refused, as if enqueued.
+func TestABoundRectangleThatOverlapsIsRefused(t *testing.T) {
+	h, _ := marker(t, 128)
+	rec := must(h.c.Record(h.q[0]))
+	a, b := must(rec.Slot("a", 512, 0)), must(rec.Slot("b", 512, 0))
+	_ = must(h.q[0].EnqueueCopyRect(soon(t), a, b, runtime.Box{Row: 128}, runtime.Box{Row: 128}, [3]uint64{64, 4, 1}))
+	g := must(rec.Finish(soon(t)))
+	x := h.buffer(1024, make([]byte, 1024))
+	lo, hi := must(x.Sub(0, 512, 0)), must(x.Sub(128, 512, 0))
+	require.ErrorIs(t, replayed(t, h, g, runtime.Bindings{Slots: []runtime.Binding{{Slot: a, Buffer: lo}, {Slot: b, Buffer: hi}}}), mem.ErrOverlap)
+	require.NoError(t, errors.Join(lo.Release(), hi.Release()))
 }

@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"godwit/eviction"
@@ -18,6 +19,7 @@ type instance struct {
 	from     []recorded
 	commands []recorded
 	handles  map[*Buffer]*Buffer // of slots: the recording's and this one's
+	buffers  map[*root]*Buffer   // that slots are bound to
 	uses     []boundUse
 	changed  []Value  // from what was recorded
 	queues   []*Queue // that took the place of the recording's
@@ -32,7 +34,7 @@ type boundUse struct {
 
 // newInstance copies commands.
 func newInstance(from []recorded) *instance {
-	in := &instance{from: from, commands: slices.Clone(from), handles: make(map[*Buffer]*Buffer)}
+	in := &instance{from: from, commands: slices.Clone(from), handles: make(map[*Buffer]*Buffer), buffers: make(map[*root]*Buffer)}
 	for i := range in.commands {
 		k, known := &in.commands[i], len(in.uses)
 		k.uses = slices.Clone(k.uses)
@@ -75,19 +77,25 @@ func (in *instance) handle(of *Buffer) *Buffer {
 
 // bind puts the buffers and values of a replay in their places. c.mu is held.
 func (in *instance) bind(to *Bindings) error {
+	clear(in.buffers)
 	for i := range to.Slots {
-		if err := to.Slots[i].Buffer.live(); err != nil {
+		s, b := to.Slots[i].Slot, to.Slots[i].Buffer
+		if in.buffers[s.root] != nil {
+			return fmt.Errorf("replay: slot %s is bound twice: %w", s.label(), mem.ErrInvalidValue)
+		}
+		if err := b.live(); err != nil {
 			return err
 		}
+		in.buffers[s.root] = b
 	}
 	for of, b := range in.handles {
-		with := to.buffer(of.root)
+		with := in.buffers[of.root]
 		b.root = with.root
 		b.view.Range = of.view.Range.Shift(with.view.Range.Start)
 		b.view.Sub = of.view.Sub || with.view.Sub
 	}
 	for _, u := range in.uses {
-		u.u.r = u.r.Shift(to.buffer(u.slot).view.Range.Start)
+		u.u.r = u.r.Shift(in.buffers[u.slot].view.Range.Start)
 	}
 	for _, v := range in.changed {
 		in.commands[v.command].launch.Args[v.arg] = in.from[v.command].launch.Args[v.arg]
@@ -116,54 +124,127 @@ func (in *instance) onto(queues []*Queue) {
 	}
 }
 
-// enqueue enqueues the commands that were not accepted yet, and the marker.
-func (r *replay) enqueue(ctx context.Context, q *Queue, to *Bindings, wait []Event, why error) (Event, error) {
-	g, c := r.g, r.g.c
-	own := new(loose)
-	if len(r.points) == 0 { // else transients have content where they are
-		var err error
-		if own, err = g.rec.loosen(); err != nil {
-			return Event{}, err
+// plain is the rest of a replay.
+type plain struct {
+	*instance
+	own    *loose          // its transients; empty where they are in the arenas, since its begin has used them there
+	arenas bool            // they are
+	user   []mem.Wait      // what all its commands wait for
+	ahead  *eviction.Round // what evictions go by
+}
+
+// plainly begins with the plain route, behind r.points. c.mu is held.
+func (r *replay) plainly(to *Bindings, why error) (p *plain, err error) {
+	g, rec := r.g, r.g.rec
+	p = &plain{own: &loose{c: g.c}, user: slices.Clone(g.user)}
+	commands, roots, bound := rec.commands, rec.roots, *to
+	switch {
+	case rec.loose == nil:
+	case len(r.points) > 0:
+		g.unended, p.arenas = true, true
+	default:
+		if err := rec.loosen(p.own); err != nil {
+			return nil, err
 		}
-		defer own.release(len(g.rec.commands))
+		commands, roots, bound.Slots = rec.loose.commands, rec.looseRoots, slices.Concat(to.Slots, p.own.slots)
 	}
-	inst, user, ahead, err := r.plainly(own, to, wait, why)
-	if err != nil {
-		return Event{}, err
+	p.instance = newInstance(commands)
+	if err := p.bind(&bound); err != nil {
+		p.own.drop(len(commands))
+		return nil, &ReplayError{len(r.points), err}
 	}
-	points := append(r.points, make([]mem.Point, len(inst.commands)-len(r.points))...)
+	p.ahead = p.expected(g.c, roots)
+	g.figures.Replays, g.figures.Plain, g.figures.Why = g.figures.Replays+1, g.figures.Plain+1, why.Error()
+	return p, nil
+}
+
+// expected is what evictions for the commands go by: that they are repeated for ever. c.mu is held.
+func (in *instance) expected(c *Context, roots []*root) *eviction.Round {
+	round := eviction.NewRound(len(in.commands), c.topo.Store)
+	for i := range in.commands {
+		for _, a := range in.commands[i].accs {
+			r := roots[a.Buffer]
+			if r.slot != nil {
+				r = in.buffers[r].root
+			}
+			a.Buffer = r.id
+			round.Command(i, a)
+		}
+	}
+	return round
+}
+
+// enqueue enqueues the commands that were not accepted yet, and the marker.
+func (r *replay) enqueue(ctx context.Context, q *Queue, to *Bindings) (Event, error) {
+	g, c, p := r.g, r.g.c, r.rest
+	defer r.end()
+	points := append(r.points, make([]mem.Point, len(p.commands)-len(r.points))...)
 	before := make([]mem.Point, len(g.rec.queues)) // the last point on each
 	for i := len(r.points); i < len(points); i++ {
-		k := &inst.commands[i]
+		k := &p.commands[i]
+		if p.arenas && len(k.begins) > 0 {
+			c.discard(g.rec.roots, k.begins)
+		}
 		in := borrowed{launch: k.launch, uses: k.uses, to: k.to}
-		k.req.after, k.req.listed, k.req.ahead = slices.Clone(user), !k.listless, ahead
-		ahead.At(i)
+		k.req.after, k.req.listed, k.req.ahead = slices.Clone(p.user), !k.listless, p.ahead
+		p.ahead.At(i)
 		for _, n := range k.after {
 			k.req.after = append(k.req.after, mem.Wait{Point: points[n], Kind: mem.Data})
 		}
 		if b := before[k.queue]; !b.IsZero() && g.rec.queues[k.queue].inOrder && !k.req.q.inOrder {
 			k.req.after = append(k.req.after, mem.Wait{Point: b, Kind: mem.Order})
 		}
-		e, err := c.carry(ctx, &k.req, &in)
+		err := k.req.apart()
 		if err == nil {
-			points[i], err = tell(to.Events, i, e)
+			var e Event
+			if e, err = c.carry(ctx, &k.req, &in); err == nil {
+				points[i], err = tell(to.Events, i, e)
+			}
 		}
 		if err != nil {
 			return Event{}, &ReplayError{i, err}
 		}
 		before[k.queue] = points[i]
-		own.release(i)
+		p.own.release(i)
 	}
 	c.lock()
 	defer c.unlock()
 	if err := q.live(); err != nil {
 		return Event{}, &ReplayError{len(points), err}
 	}
-	e, err := g.close(q, points, g.all(), user, r.called)
+	e, err := g.close(q, points, g.all(), p.user, r.called)
 	if err != nil {
 		return Event{}, &ReplayError{len(points), err}
 	}
 	return e, nil
+}
+
+// end gives the rest's transients up.
+func (r *replay) end() {
+	g, p := r.g, r.rest
+	p.own.release(len(p.commands))
+	if !p.arenas {
+		return
+	}
+	g.c.lock()
+	defer g.c.unlock()
+	g.unended = false
+	for _, a := range g.rec.arenas {
+		if !a.root.dropped {
+			g.c.planner.Discard(a.root.id, mem.Range{End: a.size})
+		}
+	}
+}
+
+// discard ends the content of some bytes of roots, which accesses name by their numbers.
+func (c *Context) discard(roots []*root, accs []mem.Access) {
+	c.lock()
+	defer c.unlock()
+	for _, a := range accs {
+		if r := roots[a.Buffer]; !r.dropped {
+			c.planner.Discard(r.id, a.Range)
+		}
+	}
 }
 
 // tell gives the event of command i to who wants it, and returns its point.
@@ -177,41 +258,4 @@ func tell(events []Event, i int, e Event) (mem.Point, error) {
 		return p, nil
 	}
 	return p, e.Release()
-}
-
-// plainly begins with the plain route: it binds the commands, lists what all of them wait for, and says what
-// evictions are to go by.
-func (r *replay) plainly(own *loose, to *Bindings, wait []Event, why error) (in *instance, user []mem.Wait, ahead *eviction.Round, err error) {
-	g, c := r.g, r.g.c
-	c.lock()
-	defer c.unlock()
-	commands, roots := g.rec.commands, g.rec.roots
-	bound := *to
-	if len(own.slots) > 0 {
-		commands, roots = g.rec.loose.commands, g.rec.looseRoots
-		bound.Slots = slices.Concat(to.Slots, own.slots)
-	}
-	in = newInstance(commands)
-	if err := in.bind(&bound); err != nil {
-		return nil, nil, nil, err
-	}
-	g.figures.Replays, g.figures.Plain, g.figures.Why = g.figures.Replays+1, g.figures.Plain+1, why.Error()
-	user, err = c.events.appendWaits(nil, c, wait)
-	return in, user, c.ahead(commands, roots, &bound), err
-}
-
-// ahead is what evictions for some commands go by: that they are repeated for ever. c.mu is held.
-func (c *Context) ahead(commands []recorded, roots []*root, to *Bindings) *eviction.Round {
-	round := eviction.NewRound(len(commands), c.topo.Store)
-	for i := range commands {
-		for _, a := range commands[i].accs {
-			r := roots[a.Buffer]
-			if r.slot != nil {
-				r = to.buffer(r).root
-			}
-			a.Buffer = r.id
-			round.Command(i, a)
-		}
-	}
-	return round
 }

@@ -31,6 +31,7 @@ type Recording struct {
 	slots      []*Buffer
 	transients []*root
 	lives      map[*root]*life // of transients, once it is over
+	ending     []*root         // those that are used, by their last commands
 	arenas     []*arena
 	loose      *instance // commands and their roots as recorded, whose transients are in no arena; nil where there are none
 	looseRoots []*root
@@ -347,10 +348,10 @@ func (rec *Recording) own(r *root, view subbuffer.View) *Buffer {
 	if b == nil {
 		b = &Buffer{c: rec.c, root: r, view: view, refs: 1}
 		rec.handles[handle{r, view}] = b
-	}
-	if _, ok := rec.numbers[r.id]; !ok {
-		rec.numbers[r.id] = len(rec.roots)
-		rec.roots = append(rec.roots, r)
+		if _, ok := rec.numbers[r.id]; !ok {
+			rec.numbers[r.id] = len(rec.roots)
+			rec.roots = append(rec.roots, r)
+		}
 	}
 	return b
 }

@@ -157,14 +157,24 @@ func (q *Queue) EnqueueCopyRect(ctx context.Context, src, dst *Buffer, from, to 
 	if src == dst && (s.row != d.row || s.slice != d.slice) {
 		return Event{}, fmt.Errorf("copy within buffer %s with pitches %d, %d and %d, %d: they must be equal: %w", src.label(), s.row, s.slice, d.row, d.slice, mem.ErrInvalidValue)
 	}
-	if src.root == dst.root {
-		x, y := rowsOf(req.a.r.Start, region, s.row, s.slice), rowsOf(req.b.r.Start, region, d.row, d.slice)
-		if shared := x.meet(y); !shared.Empty() {
-			return Event{}, fmt.Errorf("copy of %v within buffer %s: source and destination share %v: %w", region, src.root.label(), shared, mem.ErrOverlap)
-		}
-	}
 	req.rect = devices.Rect{Region: region, SrcRow: s.row, SrcSlice: s.slice, DstRow: d.row, DstSlice: d.slice}
+	if err := req.apart(); err != nil {
+		return Event{}, err
+	}
 	return q.submit(ctx, &req, &borrowed{wait: wait})
+}
+
+// apart fails where a copy of a rectangle has bytes that are both source and destination.
+func (req *request) apart() error {
+	if req.op != opCopyRect || req.a.buf.root != req.b.buf.root {
+		return nil
+	}
+	r := &req.rect
+	x, y := rowsOf(req.a.r.Start, r.Region, r.SrcRow, r.SrcSlice), rowsOf(req.b.r.Start, r.Region, r.DstRow, r.DstSlice)
+	if shared := x.meet(y); !shared.Empty() {
+		return fmt.Errorf("copy of %v within buffer %s: source and destination share %v: %w", r.Region, req.a.buf.root.label(), shared, mem.ErrOverlap)
+	}
+	return nil
 }
 
 // rows are the bytes of a rectangle: count[1] times count[0] runs of size bytes,

@@ -29,7 +29,11 @@ func (g *Graph) SetLaunch(i int, l Launch) error {
 	if err := old.req.q.checkLaunch(&l); err != nil {
 		return err
 	}
-	if err := old.launch.samePlan(&l); err != nil {
+	recorded := old.launch
+	if g.rec.loose != nil { // whose transients are not in arenas
+		recorded = g.rec.loose.commands[i].launch
+	}
+	if err := recorded.samePlan(&l); err != nil {
 		return fmt.Errorf("command %d of a graph, launch of %s: %w", i, l.Kernel.name, err)
 	}
 	old.launch = g.rec.keepLaunch(&l)

@@ -81,6 +81,7 @@ func (rec *Recording) pack(ctx context.Context) error {
 		if !l.used {
 			continue
 		}
+		rec.ending = append(rec.ending, r)
 		a := by[l.at]
 		if a == nil {
 			a = &arena{at: l.at}
@@ -90,6 +91,7 @@ func (rec *Recording) pack(ctx context.Context) error {
 		l.arena, a.of = a, append(a.of, r)
 		a.items = append(a.items, pack.Item{Lower: uint64(l.first), Upper: uint64(l.last) + 1, Size: size, Align: rec.c.align})
 	}
+	slices.SortStableFunc(rec.ending, func(a, b *root) int { return cmp.Compare(rec.lives[a].last, rec.lives[b].last) })
 	rec.join()
 	for _, a := range rec.arenas {
 		placed, err := pack.Minimize(ctx, a.items, pack.Options{Nodes: packNodes + 2*uint64(len(a.items))})
@@ -232,44 +234,38 @@ func (rec *Recording) renumber() {
 type loose struct {
 	c     *Context
 	slots []Binding // as if they were slots of the commands
-	ends  []int     // by slot: its last command; -1 where it is released
+	ends  []int     // by slot, ascending: its last command
+	gone  int       // so many are released
 }
 
-// loosen makes loose transients.
-func (rec *Recording) loosen() (own *loose, err error) {
-	own = &loose{c: rec.c}
-	made := false
-	defer func() { // also where a hook panics
-		if !made {
-			own.release(len(rec.commands))
+// loosen makes loose transients. c.mu is held.
+func (rec *Recording) loosen(own *loose) error {
+	for _, r := range rec.ending {
+		to := &root{name: "transient " + r.name, size: r.size, views: 1, byRange: rec.c.byRange(r.size, 0)}
+		if err := rec.c.register(to, false); err != nil {
+			own.drop(len(rec.commands))
+			return fmt.Errorf("transient %s: %w", r.name, err)
 		}
-	}()
-	for _, r := range rec.transients {
-		l := rec.lives[r]
-		if !l.used {
-			continue
-		}
-		b, err := rec.c.CreateNamedBuffer("transient "+r.name, r.size, 0, nil)
-		if err != nil {
-			return nil, fmt.Errorf("transient %s: %w", r.name, err)
-		}
-		own.slots, own.ends = append(own.slots, Binding{&Buffer{c: rec.c, root: r}, b}), append(own.ends, l.last)
+		b := &Buffer{c: rec.c, root: to, view: subbuffer.View{Range: mem.Range{End: r.size}}, refs: 1}
+		own.slots, own.ends = append(own.slots, Binding{&Buffer{c: rec.c, root: r}, b}), append(own.ends, rec.lives[r].last)
 	}
-	made = true
-	return own, nil
+	return nil
 }
 
 // release gives up those that no command behind number i uses.
 func (o *loose) release(i int) {
-	if !slices.ContainsFunc(o.ends, func(last int) bool { return last >= 0 && last <= i }) {
-		return
+	if o.gone < len(o.ends) && o.ends[o.gone] <= i {
+		o.c.lock()
+		defer o.c.unlock()
+		o.drop(i)
 	}
-	o.c.lock()
-	defer o.c.unlock()
-	for k, last := range o.ends {
-		if last >= 0 && last <= i && !o.c.closed {
-			o.c.sayAtClose(o.c.unview(o.slots[k].Buffer.root))
-			o.ends[k] = -1
+}
+
+// drop is release with c.mu held.
+func (o *loose) drop(i int) {
+	for ; o.gone < len(o.ends) && o.ends[o.gone] <= i; o.gone++ {
+		if !o.c.closed {
+			o.c.sayAtClose(o.c.unview(o.slots[o.gone].Buffer.root))
 		}
 	}
 }
