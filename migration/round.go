@@ -106,7 +106,8 @@ type rounds struct {
 	nodes   map[mem.Point]int32
 	touched map[mem.Access]int32 // where they are in Round.touches
 	seen    map[mem.Access]bool  // in Round.used
-	waited  []bool               // by command: a failure is told to somebody
+	waited  []bool               // by node: a failure is told to some command
+	copied  [][]dep              // by copy: who it waits for
 	plan    Plan
 }
 
@@ -152,7 +153,7 @@ func PlanRound(topo *mem.Topology, buffers []RoundBuffer, inOrder []bool, comman
 			}
 		}
 	}
-	for i, told := range w.waited {
+	for i, told := range w.waited[:len(commands)] {
 		if !told {
 			r.Last = append(r.Last, i)
 		}
@@ -249,6 +250,7 @@ func (w *rounds) command(r *Round, accs []mem.Access, i, queue int) error {
 		return fmt.Errorf("command %d of a round reads %v, which were not brought: %w", i, op.plan.Steps[0].Range, mem.ErrInvalidOperation)
 	}
 	n := w.needs(op.plan.Waits, w.lines[queue])
+	w.tells(n.nodes)
 	for _, a := range op.plan.Accesses {
 		w.touch(r, &n, a)
 		if !w.seen[a] {
@@ -270,12 +272,22 @@ func (w *rounds) needs(waits []mem.Wait, line *mem.Timeline) (n needs) {
 		if x.Kind == mem.Order && line.InOrder() && x.Point.Line == line {
 			continue
 		}
-		node := w.nodes[x.Point]
-		if n.nodes = append(n.nodes, dep{node, x.Kind}); x.Kind == mem.Data && int(node) < len(w.waited) {
-			w.waited[node] = true
-		}
+		n.nodes = append(n.nodes, dep{w.nodes[x.Point], x.Kind})
 	}
 	return n
+}
+
+// tells notes whose failure a command is told of: of who it waits for, and by copies of whom these wait for.
+func (w *rounds) tells(nodes []dep) {
+	for _, d := range nodes {
+		if d.kind != mem.Data || w.waited[d.node] {
+			continue
+		}
+		w.waited[d.node] = true
+		if k := int(d.node) - (len(w.waited) - len(w.copied)); k >= 0 {
+			w.tells(w.copied[k])
+		}
+	}
 }
 
 // touch notes the bytes of an access that nobody in the round has written.
@@ -307,6 +319,9 @@ func (w *rounds) copies(r *Round, accs []mem.Access) error {
 		n := w.needs(st.Waits, w.copying)
 		w.touch(r, &n, mem.Access{Buffer: st.Buffer, Memory: st.To, Range: st.Range, Mode: mem.Write})
 		op.each = append(op.each, n)
+		if w.waited, w.copied = append(w.waited, false), append(w.copied, n.nodes); st.After >= 0 {
+			w.copied[len(w.copied)-1] = append(slices.Clip(n.nodes), dep{int32(op.Node + st.After), mem.Data})
+		}
 		number := mem.BufferID(uint32(st.Buffer))
 		r.Spans = append(r.Spans, Span{number, st.From, st.Range}, Span{number, st.To, st.Range})
 		r.Bytes += st.Bytes()

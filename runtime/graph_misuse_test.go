@@ -261,3 +261,16 @@ func TestABoundRectangleThatOverlapsIsRefused(t *testing.T) {
 	require.ErrorIs(t, replayed(t, h, g, runtime.Bindings{Slots: []runtime.Binding{{Slot: a, Buffer: lo}, {Slot: b, Buffer: hi}}}), mem.ErrOverlap)
 	require.NoError(t, errors.Join(lo.Release(), hi.Release()))
 }
+
+// A command fails whose content only the next round reads, elsewhere: the replay's event says so.
+func TestAReplayFailsWithACommandThatOnlyTheNextReads(t *testing.T) {
+	h, mark := marker(t, 128, 128)
+	b, c := h.buffer(64, make([]byte, 64)), h.buffer(64, make([]byte, 64))
+	rec := must(h.c.Record(h.q...))
+	_ = must(h.q[1].EnqueueCopy(soon(t), b, c, 0, 0, 64))
+	e := must(h.q[0].EnqueueLaunch(soon(t), mark(b, 1)))
+	v := must(rec.Value(e, 1))
+	g := must(rec.Finish(soon(t)))
+	require.NoError(t, replayed(t, h, g, runtime.Bindings{}))
+	require.ErrorIs(t, replayed(t, h, g, runtime.Bindings{Values: []runtime.NewValue{{Value: v, Arg: runtime.Uint32(255)}}}), mem.ErrFault)
+}
