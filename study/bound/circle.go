@@ -95,13 +95,15 @@ type circle struct {
 	room   []int64 // beside each of these
 	gaps   []gap   // from is below len(at), to at most a round later
 	claims []owed
-	costs  []uint64 // by gap
-	flow   *network // node i is where command i begins, counted from first
-	first  int      // so that the last of the clock is one with the least room, which no arc of the line stands for
-	past   int      // the arc that goes past all that stays, over that command
-	chords []int    // by gap
-	turn   int64    // the price of a turn
-	prices []int64  // by command
+	costs  []uint64  // by gap
+	flow   *network  // node i is where command i begins, counted from first
+	first  int       // so that the last of the clock is one with the least room, which no arc of the line stands for
+	past   int       // the arc that goes past all that stays, over that command
+	chords []int     // by gap
+	turn   int64     // the price of a turn
+	prices []int64   // by command
+	over   int64     // bytes that go round beyond the room, at these
+	away   []float64 // by gap: the part of its piece that is not kept
 }
 
 // owed is bytes to be moved unless a piece stays through all of some gaps, shared out among these.
@@ -135,7 +137,7 @@ func newCircle(m mem.MemoryID, capacity uint64, transient func(mem.BufferID) boo
 			c.room[i] -= c.room[i] % int64(unit)
 		}
 	}
-	c.costs, c.prices = make([]uint64, len(c.gaps)), make([]int64, len(c.at))
+	c.costs, c.prices, c.away = make([]uint64, len(c.gaps)), make([]int64, len(c.at)), make([]float64, len(c.gaps))
 	return c
 }
 
@@ -239,14 +241,27 @@ func (c *circle) owe(bytes uint64, stops []stop, from, to int) {
 	}
 }
 
-// least is a lower bound on the bytes a round that move since the memory is short.
-func (c *circle) least() (best uint64) {
+// least is a lower bound on the bytes a round that move since the memory is short. Shares go where
+// pieces are away: in one best schedule, or in the mix of several. Either may get stuck, seldom both.
+func (c *circle) least() uint64 {
 	if len(c.claims) == 0 {
 		return 0
 	}
 	c.unroll()
-	last := 0
-	for r := 0; r < rounds && r-last <= patience && c.flow.pivots < pivots; r++ {
+	first := make([][]uint64, len(c.claims))
+	for i, o := range c.claims {
+		first[i] = slices.Clone(o.shares)
+	}
+	best := c.ascend(false)
+	for i, o := range c.claims {
+		copy(o.shares, first[i])
+	}
+	return max(best, c.ascend(true))
+}
+
+// ascend improves the shares round by round.
+func (c *circle) ascend(mixed bool) (best uint64) {
+	for r, last := 0, 0; r < 4*rounds && r-last <= 4*patience && c.flow.pivots < pivots; r++ {
 		if r > 0 {
 			c.share(2 / float64(r+2))
 		}
@@ -256,7 +271,7 @@ func (c *circle) least() (best uint64) {
 				c.costs[g] += o.shares[k]
 			}
 		}
-		if n := c.search(); n > best {
+		if n := c.search(mixed); n > best {
 			best, last = n, r
 		}
 	}
@@ -289,17 +304,24 @@ func (c *circle) node(command int32) int32 {
 func (c *circle) crosses(g gap) bool { return c.node(g.to) <= c.node(g.from) }
 
 // search looks for the price of a turn that proves most.
-func (c *circle) search() (best uint64) {
+func (c *circle) search(mixed bool) (best uint64) {
 	try := func(turn int64) (more bool) {
 		more = c.price(turn)
 		best = max(best, c.proven())
 		return more
 	}
-	low, high := int64(0), max(1, c.turn)
-	for try(high) && high < 1<<40 {
-		low, high = high, 2*high
+	step := c.turn>>8 + 1
+	low, high := c.turn, c.turn
+	if try(c.turn) {
+		for high += step; high < 1<<40 && try(high); step *= 2 {
+			low, high = high, high+2*step
+		}
+	} else {
+		for low = max(0, low-step); low > 0 && !try(low); step *= 2 {
+			low, high = max(0, low-2*step), low
+		}
 	}
-	for high-low > 1+high>>12 {
+	for high-low > 1+high>>16 {
 		if middle := low + (high-low)/2; try(middle) {
 			low = middle
 		} else {
@@ -307,7 +329,27 @@ func (c *circle) search() (best uint64) {
 		}
 	}
 	c.turn = high
+	c.mix(low, high, mixed)
 	return best
+}
+
+// mix notes how much of each gap's piece is away in a best schedule for the shares as they are: one at the higher price of
+// a turn, or that mix of it with one at the lower with which as much goes round as there is room for.
+func (c *circle) mix(low, high int64, mixed bool) {
+	c.price(low)
+	over := c.over
+	for i := range c.gaps {
+		c.away[i] = float64(c.flow.arcs[c.chords[i]].flow)
+	}
+	c.price(high)
+	part := 0.0
+	if mixed && over > 0 && c.over <= 0 {
+		part = float64(-c.over) / float64(over-c.over)
+	}
+	for i, g := range c.gaps {
+		kept := part*c.away[i] + (1-part)*float64(c.flow.arcs[c.chords[i]].flow)
+		c.away[i] = 1 - kept/float64(g.size)
+	}
 }
 
 // price finds the prices of room for the shares as they are and a price of a turn, and reports whether more
@@ -336,7 +378,8 @@ func (c *circle) price(turn int64) bool {
 			round += c.flow.arcs[c.chords[i]].flow
 		}
 	}
-	return round > c.room[(c.first+n-1)%n]
+	c.over = round - c.room[(c.first+n-1)%n]
+	return c.over > 0
 }
 
 // share moves a part of what each claim counts to those of its gaps in which its piece is away.
@@ -344,7 +387,7 @@ func (c *circle) share(part float64) {
 	for _, o := range c.claims {
 		weights, away := make([]float64, len(o.gaps)), 0.0
 		for k, g := range o.gaps {
-			weights[k] = 1 - float64(c.flow.arcs[c.chords[g]].flow)/float64(c.gaps[g].size)
+			weights[k] = c.away[g]
 			away += weights[k]
 		}
 		if len(o.gaps) < 2 || away == 0 {
