@@ -21,6 +21,7 @@ import (
 type command struct {
 	self       uintptr        // of the handle; 0 where there is none
 	b          *commandBuffer // immutable
+	n          int            // its place in the list; immutable once it is there
 	q          *queue         // immutable: one of b.queues
 	on         int            // immutable: its place in b.run
 	typ        uint32         // immutable: cl_command_type
@@ -61,9 +62,13 @@ func (c *command) record(on *runtime.Queue, wait []runtime.Event) (runtime.Event
 func (c *command) copy(b *commandBuffer, q *queue) (*command, int32) {
 	n := *c
 	n.self, n.b, n.q, n.on = 0, b, q, slices.Index(b.run, q.run)
+	for _, h := range c.keeps {
+		retain(h) // c does
+	}
 	if c.dispatch != nil {
 		n.dispatch = c.dispatch.copy()
 		if st := n.dispatch.args.launchable(q, &n.dispatch.space, b.mayLack(n.dispatch.fields)); st != clSuccess {
+			n.drop()
 			return nil, st
 		}
 	}
@@ -81,11 +86,10 @@ type points struct {
 
 // recording begins a recording call: it resolves command buffer, queue and sync points, and keeps the command buffer locked where it does not fail.
 func recording(h, qh uintptr, typ uint32, properties unsafe.Pointer, take func(name, value uint64) int32, p *points) (*command, int32) {
-	b := commandBuffers.get(h)
+	b := lockBuffer(h)
 	if b == nil {
 		return nil, C.GW_INVALID_COMMAND_BUFFER
 	}
-	b.mu.Lock()
 	c, st := b.newCommand(qh, typ, properties, take, p)
 	if st != clSuccess {
 		b.mu.Unlock()
@@ -151,6 +155,7 @@ func (c *command) recorded(p *points) int32 {
 	defer b.mu.Unlock()
 	if p.handle != nil {
 		if _, st := commands.add(c, &c.self); st != clSuccess {
+			c.drop()
 			return st
 		}
 	}
@@ -158,6 +163,7 @@ func (c *command) recorded(p *points) int32 {
 		if c.self != 0 {
 			release(c.self)
 		}
+		c.drop()
 		return st
 	}
 	if p.point != nil {
@@ -177,27 +183,29 @@ func (b *commandBuffer) append(c *command) int32 {
 	if c.dispatch != nil && c.dispatch.args.unset > 0 {
 		b.lacking++
 	}
-	for _, h := range c.keeps {
-		retain(h)
-	}
+	c.n = len(b.commands)
 	b.commands = append(b.commands, c)
 	return clSuccess
 }
 
 // fail gives up a recording call. b.mu is held, and given up.
 func (c *command) fail(st int32) int32 {
+	c.drop()
 	c.b.mu.Unlock()
 	return st
 }
 
-// uses resolves buffers that the command names.
+// uses resolves buffers that the command names, and keeps.
 func (c *command) uses(handles ...uintptr) (bufs []*memObject, st int32) {
 	for _, h := range handles {
-		m, st := c.q.buffer(h)
-		if st != clSuccess {
-			return nil, st
+		m := mems.hold(h)
+		if m == nil {
+			return nil, clInvalidMemObject
 		}
-		bufs, c.keeps = append(bufs, m), append(c.keeps, h)
+		if c.keeps = append(c.keeps, h); m.c != c.b.c {
+			return nil, clInvalidContext
+		}
+		bufs = append(bufs, m)
 	}
 	return bufs, clSuccess
 }

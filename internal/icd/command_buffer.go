@@ -38,6 +38,21 @@ type commandBuffer struct {
 	stale    bool            // protected by mu
 	lacking  int             // protected by mu: launches that lack arguments
 	pending  []runtime.Event // protected by mu: of enqueues, for versions that tell of them
+	gone     bool            // protected by mu: it was destroyed
+}
+
+// lockBuffer finds a command buffer and locks it; nil where the handle is none.
+func lockBuffer(h uintptr) *commandBuffer {
+	b := commandBuffers.get(h)
+	if b == nil {
+		return nil
+	}
+	b.mu.Lock()
+	if b.gone { // by another thread, since it was looked up
+		b.mu.Unlock()
+		return nil
+	}
+	return b
 }
 
 // Bits of cl_command_buffer_flags_khr, and properties.
@@ -133,14 +148,23 @@ func (b *commandBuffer) begin() (uintptr, int32) {
 	if b.draft, err = b.newDraft(); err != nil {
 		return 0, refusal(err)
 	}
-	for _, q := range b.queues {
-		retain(q.self)
+	for i, q := range b.queues {
+		if queues.hold(q.self) == nil {
+			b.draft.drop()
+			for _, q := range b.queues[:i] {
+				release(q.self)
+			}
+			return 0, clInvalidCommandQueue
+		}
 	}
 	return commandBuffers.add(b, &b.self)
 }
 
 // destroy implements destroyer. Enqueues that have not ended go on.
 func (b *commandBuffer) destroy() {
+	b.mu.Lock()
+	b.gone = true
+	b.mu.Unlock()
 	b.draft.drop()
 	for _, c := range b.commands {
 		if c.self != 0 {
@@ -255,11 +279,10 @@ func (b *commandBuffer) build() (*runtime.Graph, error) {
 
 //export gwFinalizeCommandBufferKHR
 func gwFinalizeCommandBufferKHR(h uintptr) int32 {
-	b := commandBuffers.get(h)
+	b := lockBuffer(h)
 	if b == nil {
 		return C.GW_INVALID_COMMAND_BUFFER
 	}
-	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.finalize()
 }
@@ -283,11 +306,10 @@ func (b *commandBuffer) finalize() int32 {
 
 //export gwEnqueueCommandBufferKHR
 func gwEnqueueCommandBufferKHR(n uint32, list unsafe.Pointer, h uintptr, waitCount uint32, waitList, out unsafe.Pointer) int32 {
-	b := commandBuffers.get(h)
+	b := lockBuffer(h)
 	if b == nil {
 		return C.GW_INVALID_COMMAND_BUFFER
 	}
-	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch state := b.state(); {
 	case state == stateRecording, state == stateOther && (newest() || b.flags&bufferSimultaneous == 0):
@@ -434,10 +456,12 @@ func gwGetCommandBufferInfoKHR(h uintptr, what uint32, room uint64, value, sizeR
 //
 //export gwRemapCommandBufferKHR
 func gwRemapCommandBufferKHR(h uintptr, automatic, n uint32, list unsafe.Pointer, count uint32, handles, out unsafe.Pointer) (uintptr, int32) {
-	old := commandBuffers.get(h)
-	switch {
-	case old == nil:
+	old := lockBuffer(h)
+	if old == nil {
 		return 0, C.GW_INVALID_COMMAND_BUFFER
+	}
+	defer old.mu.Unlock()
+	switch {
 	case n == 0 || list == nil, automatic == 0 && uint64(n) != uint64(len(old.queues)), (count == 0) != (handles == nil), (count == 0) != (out == nil):
 		return 0, clInvalidValue
 	}
@@ -448,8 +472,6 @@ func gwRemapCommandBufferKHR(h uintptr, automatic, n uint32, list unsafe.Pointer
 	case qs[0].c != old.c:
 		return 0, clInvalidContext
 	}
-	old.mu.Lock()
-	defer old.mu.Unlock()
 	asked, st := old.numbers(unsafe.Slice((*uintptr)(handles), count))
 	if st != clSuccess {
 		return 0, st
@@ -472,7 +494,7 @@ func (b *commandBuffer) numbers(handles []uintptr) (list []int, st int32) {
 		if c == nil || c.b != b {
 			return nil, clInvalidValue
 		}
-		list = append(list, slices.Index(b.commands, c))
+		list = append(list, c.n)
 	}
 	return list, clSuccess
 }
@@ -489,10 +511,11 @@ func (b *commandBuffer) takeOver(old *commandBuffer, automatic bool, asked []int
 			}
 		}
 		c, st := o.copy(b, b.queues[i])
-		if st == clSuccess {
-			st = b.append(c)
-		}
 		if st != clSuccess {
+			return st
+		}
+		if st := b.append(c); st != clSuccess {
+			c.drop()
 			return st
 		}
 	}
@@ -516,7 +539,7 @@ func (b *commandBuffer) takeOver(old *commandBuffer, automatic bool, asked []int
 // restore takes updates back after one was refused. mu is held.
 func (b *commandBuffer) restore(done []*command) {
 	for _, c := range done {
-		if err := b.graph.SetLaunch(slices.Index(b.commands, c), c.dispatch.launch()); err != nil && !errors.Is(err, mem.ErrInvalidOperation) {
+		if err := b.graph.SetLaunch(c.n, c.dispatch.launch()); err != nil && !errors.Is(err, mem.ErrInvalidOperation) {
 			b.stale = true
 		}
 	}

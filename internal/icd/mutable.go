@@ -55,9 +55,10 @@ func gwCommandNDRangeKernelKHR(h, qh uintptr, properties unsafe.Pointer, kh uint
 	if st != clSuccess {
 		return st
 	}
-	if d.k = kernels.get(kh); d.k == nil {
+	if d.k = kernels.hold(kh); d.k == nil {
 		return c.fail(clInvalidKernel)
 	}
+	c.keeps = []uintptr{kh}
 	if (asserts|c.b.asserts)&noMoreGroups != 0 && local == nil {
 		return c.fail(clInvalidValue)
 	}
@@ -66,7 +67,7 @@ func gwCommandNDRangeKernelKHR(h, qh uintptr, properties unsafe.Pointer, kh uint
 	if st := d.args.launchable(c.q, &d.space, c.b.mayLack(d.fields)); st != clSuccess {
 		return c.fail(st)
 	}
-	c.dispatch, c.keeps = d, []uintptr{kh}
+	c.dispatch = d
 	return c.recorded(&p)
 }
 
@@ -123,11 +124,10 @@ func gwLinkedUpdateMutableCommandsKHR(h uintptr, config unsafe.Pointer) int32 {
 
 // updating updates a command buffer, all or nothing. st is what is wrong with the list.
 func updating(h uintptr, st int32, list []*C.gw_update) int32 {
-	b := commandBuffers.get(h)
+	b := lockBuffer(h)
 	if b == nil {
 		return C.GW_INVALID_COMMAND_BUFFER
 	}
-	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.draft != nil || b.flags&bufferMutable == 0 {
 		return clInvalidOperation
@@ -175,7 +175,7 @@ func (b *commandBuffer) adopt(c *command, d *dispatch) error {
 		return nil // it is recorded when it has all
 	}
 	if !b.stale && !d.space.empty() && !c.dispatch.space.empty() {
-		if err := b.graph.SetLaunch(slices.Index(b.commands, c), d.launch()); !errors.Is(err, mem.ErrInvalidOperation) {
+		if err := b.graph.SetLaunch(c.n, d.launch()); !errors.Is(err, mem.ErrInvalidOperation) {
 			return err
 		}
 	}

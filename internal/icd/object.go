@@ -156,6 +156,28 @@ func (t *table[T]) get(h uintptr) *T {
 	return page[i%pageSize].Load()
 }
 
+// hold is get with a reference for the caller: nil where the last one is being given up meanwhile.
+func (t *table[T]) hold(h uintptr) *T {
+	v := t.get(h)
+	if v == nil {
+		return nil
+	}
+	count := (*int32)(&arena[index(h)].refs)
+	for n := atomic.LoadInt32(count); ; n = atomic.LoadInt32(count) {
+		if n <= 0 {
+			return nil
+		}
+		if atomic.CompareAndSwapInt32(count, n, n+1) {
+			break
+		}
+	}
+	if t.get(h) != v { // the slot is another object's by now
+		release(h)
+		return nil
+	}
+	return v
+}
+
 // destroyer is a Go object of a table. destroy is called once, by who gave the
 // last reference up; the handle is invalid from its return on.
 type destroyer interface{ destroy() }

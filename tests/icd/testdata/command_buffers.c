@@ -298,6 +298,30 @@ static void deferred(void)
 }
 #endif
 
+#ifdef COMMAND_BUFFER_0_9_0
+/* Until an enqueue has ended the command buffer is Pending, and not enqueued again. */
+static void sequential(void)
+{
+	cl_mem x = ints(1), y = ints(0);
+	cl_command_buffer_khr b = begin(1, h->q, 0);
+	record_add(b, NULL, y, x, 1, 0, NULL);
+	OK(clFinalizeCommandBufferKHR(b));
+	for (int i = 0; i < 3; i++) {
+		cl_event gate = clCreateUserEvent(h->ctx, &err), e;
+		CHECK(state(b) == CL_COMMAND_BUFFER_STATE_EXECUTABLE_KHR);
+		OK(clEnqueueCommandBufferKHR(0, NULL, b, 1, &gate, &e));
+		CHECK(state(b) == CL_COMMAND_BUFFER_STATE_PENDING_KHR);
+		CHECK(clEnqueueCommandBufferKHR(0, NULL, b, 0, NULL, NULL) == CL_INVALID_OPERATION);
+		OK(clSetUserEventStatus(gate, CL_COMPLETE));
+		OK(clWaitForEvents(1, &e));
+		OK(clReleaseEvent(gate));
+		OK(clReleaseEvent(e));
+	}
+	EXPECT_ALL(h->q[0], y, 2);
+	OK(clReleaseCommandBufferKHR(b));
+}
+#endif
+
 static void svm(void)
 {
 	cl_device_svm_capabilities can = 0;
@@ -415,6 +439,8 @@ int main(int argc, char **argv)
 	updates();
 #ifndef COMMAND_BUFFER_0_9_0
 	deferred();
+#else
+	sequential();
 #endif
 	svm();
 	keeps();
