@@ -141,8 +141,10 @@ func BenchmarkOneSegmentOf(b *testing.B) {
 						carry(b, p, &plan, copies, queue)
 					}
 				}
-				for i := range n {
-					use(i, 1, true)
+				for m := mem.MemoryID(2); m > 0; m-- { // both have storage, as in a program after first uses; 1 has the content
+					for i := range n {
+						use(i, m, true)
+					}
 				}
 				segs, err := p.Segments(id)
 				if err != nil || uint64(len(segs)) != n {
