@@ -32,18 +32,21 @@ type Timeline struct {
 	sleeper Sleeper       // likewise
 
 	mu     sync.Mutex
-	above  []uint64         // protected by mu: bit i of word w is point base+64*w+i
-	base   uint64           // protected by mu: a multiple of 64, at most mark+1
-	failed failures         // protected by mu
-	tails  map[uint64]int32 // protected by mu: point -> its last waiter, whose next is the first
-	nodes  []waitNode       // protected by mu: number n is at n-1
-	free   int32            // protected by mu: the first free node
+	above  []uint64             // protected by mu: bit i of word w is point base+64*w+i
+	base   uint64               // protected by mu: a multiple of 64, at most mark+1
+	failed failures             // protected by mu
+	tails  map[uint64]*waitNode // protected by mu: point -> its last waiter, whose next is the first
+	free   *waitNode            // protected by mu
+	nodes  int                  // protected by mu: made so far
 }
 
 type waitNode struct {
 	w    Waiter
-	next int32 // number of a node: of a point's waiters in a ring; of free ones 0 at the end
+	next *waitNode // of a point's waiters in a ring; of free ones nil at the end
 }
+
+// Nodes are made so many at once, or as many as there are: a million waiters cost no copying, one costs little.
+const fewNodes, mostNodes = 4, 256
 
 // NewTimeline returns an empty timeline. inOrder says that points end in the
 // order of issue, so that they may be compared; such a queue must not end a
@@ -251,21 +254,22 @@ func (t *Timeline) register(seq uint64, w Waiter) (bool, error) {
 		return true, t.failed.of(seq)
 	}
 	t.waiters.Add(1)
+	if t.free == nil {
+		page := make([]waitNode, min(max(t.nodes, fewNodes), mostNodes))
+		for i := range page[1:] {
+			page[i].next = &page[i+1]
+		}
+		t.free, t.nodes = &page[0], t.nodes+len(page)
+	}
 	n := t.free
-	if n == 0 {
-		t.nodes = append(t.nodes, waitNode{})
-		n = int32(len(t.nodes))
-	} else {
-		t.free = t.nodes[n-1].next
-	}
+	t.free = n.next
 	if t.tails == nil {
-		t.tails = make(map[uint64]int32)
+		t.tails = make(map[uint64]*waitNode)
 	}
-	first := n
-	if last := t.tails[seq]; last != 0 {
-		first, t.nodes[last-1].next = t.nodes[last-1].next, n
+	n.w, n.next = w, n
+	if last := t.tails[seq]; last != nil {
+		n.next, last.next = last.next, n
 	}
-	t.nodes[n-1] = waitNode{w, first}
 	t.tails[seq] = n
 	return false, nil
 }
@@ -275,10 +279,10 @@ func (t *Timeline) take(seq uint64) Waiter {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	last := t.tails[seq]
-	if last == 0 {
+	if last == nil {
 		return nil
 	}
-	w := t.nodes[t.nodes[last-1].next-1].w
+	w := last.next.w
 	t.dropLocked(seq, last)
 	return w
 }
@@ -288,9 +292,9 @@ func (t *Timeline) forget(seq uint64, w Waiter) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	last := t.tails[seq]
-	for prev := last; prev != 0; {
-		n := t.nodes[prev-1].next
-		if t.nodes[n-1].w == w {
+	for prev := last; prev != nil; {
+		n := prev.next
+		if n.w == w {
 			t.dropLocked(seq, prev)
 			return
 		}
@@ -301,17 +305,17 @@ func (t *Timeline) forget(seq uint64, w Waiter) {
 }
 
 // dropLocked removes the waiter of seq that comes after prev. mu is held.
-func (t *Timeline) dropLocked(seq uint64, prev int32) {
-	n := t.nodes[prev-1].next
+func (t *Timeline) dropLocked(seq uint64, prev *waitNode) {
+	n := prev.next
 	if n == prev {
 		delete(t.tails, seq)
 	} else {
-		t.nodes[prev-1].next = t.nodes[n-1].next
+		prev.next = n.next
 		if t.tails[seq] == n {
 			t.tails[seq] = prev
 		}
 	}
-	t.nodes[n-1] = waitNode{next: t.free}
+	*n = waitNode{next: t.free}
 	t.free = n
 	t.waiters.Add(-1)
 }
