@@ -172,6 +172,7 @@ type Context struct {
 	queueSeq   int                    // protected by mu: for made-up names
 	commandSeq uint64                 // protected by mu: commands that were planned and had storage
 	replaySeq  uint64                 // protected by mu: tries to place a graph's buffers
+	recordSeq  uint32                 // protected by mu: recordings that were begun
 	unsaid     []error                // protected by mu: see sayAtClose
 	scratch    scratch                // protected by mu
 	record     trace.CommandRecord    // protected by mu

@@ -39,13 +39,13 @@ type Event struct {
 // eventRecord is what an Event names. Records come from a table and return to
 // it; gen counts the lives. All fields are protected by eventTable.mu.
 type eventRecord struct {
-	point   mem.Point  // on the queue's timeline or the context's of user events
-	queue   *Queue     // nil for user events
-	command uint64     // its number in the context, from 1; 0 for user events; of a recorded command its number there
-	rec     *Recording // of a recorded command; else nil
+	point   mem.Point // on the queue's timeline or the context's of user events
+	queue   *Queue    // nil for user events
+	command uint64    // its number in the context, from 1; 0 for user events; of a recorded command its number there
 	gen     uint32
 	refs    int32
 	next    uint32 // free list: index + 1
+	rec     uint32 // the number of the recording that it is a command of; 0 of what is enqueued
 }
 
 // eventTable holds the records in pages, so that they never move and a million
@@ -89,14 +89,14 @@ func (t *eventTable) addRecorded(c *Context, rec *Recording, q *Queue, command u
 	e := t.add(c, q, command, mem.Point{})
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.at(e.idx).rec = rec
+	t.at(e.idx).rec = rec.seq
 	return e
 }
 
 // get copies a live record out, of what is no recorded command.
 func (e Event) get() (eventRecord, error) {
 	r, err := e.count(0)
-	if err == nil && r.rec != nil {
+	if err == nil && r.rec != 0 {
 		return r, fmt.Errorf("event %d stands for a recorded command, which only runs in replays: %w", e.idx, mem.ErrInvalidEvent)
 	}
 	return r, err
@@ -130,7 +130,7 @@ func (t *eventTable) appendWaits(dst []mem.Wait, c *Context, list []Event) ([]me
 		if r == nil {
 			return dst, fmt.Errorf("wait list entry %d was released: %w", i, mem.ErrInvalidWaitList)
 		}
-		if r.rec != nil {
+		if r.rec != 0 {
 			return dst, fmt.Errorf("wait list entry %d stands for a recorded command: %w", i, mem.ErrInvalidWaitList)
 		}
 		if r.point.Reached() && r.point.Succeeded() {
@@ -173,7 +173,7 @@ func (e Event) Retain() error {
 // goes on. Fails with mem.ErrInvalidEvent where it is gone already.
 func (e Event) Release() error {
 	r, err := e.count(-1)
-	if q := r.queue; r.refs == 1 && q != nil && r.rec == nil && q.profiling && !e.c.tellsEnds() {
+	if q := r.queue; r.refs == 1 && q != nil && r.rec == 0 && q.profiling && !e.c.tellsEnds() {
 		q.dev.Forget(r.point) // nobody can ask for its times any more
 	}
 	return err
@@ -210,7 +210,7 @@ func (e Event) String() string {
 		return "released event"
 	case r.queue == nil:
 		return "user event " + r.point.String()
-	case r.rec != nil:
+	case r.rec != 0:
 		return fmt.Sprintf("recorded command %d on %s", r.command, r.queue)
 	}
 	return fmt.Sprintf("command %d on %s", r.command, r.queue)

@@ -22,6 +22,7 @@ import (
 // Recording records what is enqueued on some queues. It is safe for use from many goroutines.
 type Recording struct {
 	c          *Context // immutable
+	seq        uint32   // immutable: its number in the context, from 1
 	queues     []*Queue
 	over       bool
 	commands   []recorded
@@ -109,7 +110,8 @@ func (c *Context) recordOn(queues []*Queue, stand func(*Queue) *Queue) (*Recordi
 		return nil, err
 	}
 	defer c.unlock()
-	rec := &Recording{c: c, handles: make(map[handle]*Buffer), numbers: make(map[mem.BufferID]int)}
+	c.recordSeq++
+	rec := &Recording{c: c, seq: c.recordSeq, handles: make(map[handle]*Buffer), numbers: make(map[mem.BufferID]int)}
 	for i, q := range queues {
 		if err := q.live(); err != nil {
 			return nil, fmt.Errorf("recording: %w", err)
@@ -196,7 +198,7 @@ func (rec *Recording) command(e Event) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if e.c == rec.c {
-		if r := t.lookup(e); r != nil && r.rec == rec {
+		if r := t.lookup(e); r != nil && r.rec == rec.seq {
 			return int(r.command), nil
 		}
 	}
