@@ -47,7 +47,6 @@ type step struct {
 	bufs   [][]*runtime.Buffer // by device
 	used   [][]*runtime.Buffer // likewise, or slots
 	graph  *runtime.Graph
-	slots  []*runtime.Buffer
 	bound  [2][]runtime.Binding
 	values []runtime.Value
 	round  uint32
