@@ -412,16 +412,16 @@ func (h *host) settleUnlocks(r *record) {
 	switch {
 	case r.failure != nil:
 		h.finishUnlocks(r, r.failure)
-	case r.batch != nil && r.status < 0 && r.batch.mayAgain():
+	case r.status >= 0:
+		h.finishUnlocks(r, nil)
+	case r.batch != nil && r.batch.mayAgain():
 		h.againBatchLocked(r.batch)
 	case r.batch == nil && !r.callbackDue && endedByWaits(r.status):
 		h.againLocked(r)
-	case r.status < 0 && r.hops:
+	case r.hops:
 		h.finishUnlocks(r, r.hopError(r.status))
-	case r.status < 0:
-		h.finishUnlocks(r, r.refusal(r.status))
 	default:
-		h.finishUnlocks(r, nil)
+		h.finishUnlocks(r, r.refusal(r.status))
 	}
 }
 

@@ -112,7 +112,7 @@ func (s *store) takeOne(size, align uint64) (storage.Place, bool) {
 	if s.carve {
 		ok = s.carveOut(&o, size, align)
 	} else {
-		o.base, o.memory = s.create(size, s.touches())
+		o.base, o.memory = s.create(size, s.dev.isDiscrete())
 		ok = o.base != 0
 	}
 	if !ok {
@@ -138,9 +138,6 @@ func padded(size uint64, touched bool) uint64 {
 	}
 	return (size+touchPad-1)/touchPad*touchPad + touchPad
 }
-
-// touches reports whether cl_mems of single blocks are touched.
-func (s *store) touches() bool { return !s.dev.info.SharesHost && s.dev.host.worker == nil }
 
 // within reports whether a cl_mem of n bytes is within the device's memory. mu is held.
 func (s *store) within(n uint64) bool {
@@ -210,7 +207,7 @@ func (s *store) giveOne(key uint64) {
 	}
 	ocl.ReleaseMems(s.scratch...)
 	if o.slab == nil { // its memory, where it is ours, goes with it
-		s.reserved -= padded(o.size, s.touches())
+		s.reserved -= padded(o.size, s.dev.isDiscrete())
 		ocl.ReleaseMems(o.base)
 	}
 	*o = object{parts: o.parts[:0]}
@@ -327,7 +324,7 @@ func (s *store) Check() error {
 			live[o.slab]++
 			continue
 		}
-		reserved += padded(o.size, s.touches())
+		reserved += padded(o.size, s.dev.isDiscrete())
 	}
 	for _, sl := range s.slabs {
 		reserved += sl.size

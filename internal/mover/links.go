@@ -38,9 +38,8 @@ func (m *Mover) linkOf(i, j mem.MemoryID, noPeer bool) mem.Link {
 	from, to := &m.mems[i], &m.mems[j]
 	hosted := i == mem.Host || j == mem.Host
 	stated := to.Device.Link(from.Device, to.Device)
-	l := mem.RingLink(0, 0)
-	l.Ring.There, l.Align = !hosted, m.Align(i, j)
-	if (hosted || !noPeer) && m.Reaches(i, j) {
+	l := mem.Link{Ring: mem.Path{There: !hosted}, Align: m.Align(i, j)}
+	if (hosted || !noPeer) && m.reachOf(i, j) != reachNot {
 		l.Direct = stated.Direct
 		l.Direct.There = true
 	}

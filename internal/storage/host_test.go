@@ -55,3 +55,32 @@ func TestHostBlocksHaveTheAlignmentAskedFor(t *testing.T) {
 		}
 	}
 }
+
+// A layer that carves a block may ask for a piece of it, and for nothing that is no piece.
+func TestOnlyWhatLiesInABlockIsAPieceOfIt(t *testing.T) {
+	m := NewHost("m", 0)
+	defer func() { require.NoError(t, m.Close()) }()
+	out := make([]mem.Block, 1)
+	_, err := m.AllocAll([]mem.Request{{Size: 4096}}, out, nil)
+	require.NoError(t, err)
+	b := out[0]
+	for _, c := range []struct {
+		name string
+		mem.Block
+		ok bool
+	}{
+		{"all of it", b, true},
+		{"its end", b.Piece(4000, 96), true},
+		{"more than it has", mem.Block{Addr: b.Addr, Size: 4097, Ref: b.Ref}, false},
+		{"beyond its end", b.Piece(4000, 97), false},
+		{"before it", mem.Block{Addr: b.Addr - 1, Size: 2, Ref: b.Ref}, false},
+	} {
+		_, err := m.Address(c.Block, 0, 1)
+		if c.ok {
+			require.NoError(t, err, c.name)
+		} else {
+			require.ErrorIs(t, err, mem.ErrInvalidBuffer, c.name)
+		}
+	}
+	require.NoError(t, m.FreeAfter(b, nil))
+}
