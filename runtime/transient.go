@@ -311,6 +311,15 @@ func (rec *Recording) memory() (size, live uint64) {
 	return size, live
 }
 
+// Placed says where a transient of the graph's recording lies: in the buffer that traces name so, from byte off on. used is false for one that no
+// command uses.
+func (g *Graph) Placed(transient *Buffer) (in mem.BufferID, off uint64, used bool) {
+	if l := g.rec.lives[transient.root]; l != nil && l.used {
+		return l.arena.root.id, l.off, true
+	}
+	return 0, 0, false
+}
+
 // Close gives the memory of the graph's transients back, once the replays under way have ended. It
 // need not be called for a graph without. Replays after it fail with mem.ErrClosed, as a second
 // Close does.

@@ -21,17 +21,31 @@ func (r *runner) lowerBound(ctx context.Context) (total uint64, err error) {
 		if rec == nil {
 			continue
 		}
+		r.forget(l, r.s.roundOf(i, false))
 		total += l.Needed(rec, counted)
-		for j := range rec.Steps {
-			s := &rec.Steps[j]
-			n, known := counted(s)
-			l.Brought(s, n, known)
+		for _, s := range r.brought(i, rec) {
+			n, known := counted(&s)
+			l.Brought(&s, n, known)
 		}
 		l.Wrote(i+1, rec.Accesses, false)
 		r.mapped(l, i)
+		r.forget(l, r.s.roundOf(i, true))
 		r.progress("lower bound", n+1, len(r.events))
 	}
 	return total, nil
+}
+
+// brought is what has been brought for command i: of a replay all that it reads, since a step may be for several commands.
+func (r *runner) brought(i int, rec *trace.CommandRecord) (steps []trace.StepRecord) {
+	if !r.prepared(i) {
+		return rec.Steps
+	}
+	for _, a := range rec.Accesses {
+		if a.Mode.Reads() {
+			steps = append(steps, trace.StepRecord{Buffer: a.Buffer, To: a.Memory, Range: a.Range})
+		}
+	}
+	return steps
 }
 
 // newLedger is a ledger with the run's buffers as they were created.

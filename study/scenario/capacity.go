@@ -48,6 +48,11 @@ func (r *runner) capacityBound(ctx context.Context) (uint64, error) {
 			a.Free(r.ids[i])
 		}
 	}
+	for k := range r.s.Graphs {
+		for _, b := range r.s.Graphs[k].Transients { // they share memory
+			a.Free(r.ids[b])
+		}
+	}
 	for i := range r.events { // parts of it may have been enough
 		if rec := r.recorded(i); rec != nil {
 			for k := range rec.Blocks {

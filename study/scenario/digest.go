@@ -27,6 +27,11 @@ type Digest struct {
 	BytesRideAlong     uint64 `json:"bytes_ride_along"`
 	BytesPeak          uint64 `json:"bytes_peak" show:"peak|bytes"` // on the device that held most at once
 
+	// Of the graphs together: a period of steady rounds, and how long a round takes by the run's clock.
+	BytesSteady      uint64 `json:"bytes_steady,omitempty" show:"steady rounds moved|bytes"`
+	BytesSteadyBound uint64 `json:"bytes_steady_bound,omitempty" show:"  lower bound|bytes"`
+	Steady           uint64 `json:"steady_ns,omitempty" show:"a steady round|span"`
+
 	// Of a run in virtual time; reasons of one on real devices, too.
 	Machine  string          `json:"machine,omitempty"`
 	Makespan uint64          `json:"makespan_ns,omitempty" show:"makespan, on the machine|span"`
@@ -87,6 +92,9 @@ func (r *Result) Digest() *Digest {
 	d.Reasons = r.Reasons()
 	if r.Model != nil {
 		d.Machine, d.Makespan = r.Model.Machine, r.Model.Makespan
+	}
+	for _, g := range r.Graphs {
+		d.BytesSteady, d.BytesSteadyBound, d.Steady = d.BytesSteady+g.BytesSteady, d.BytesSteadyBound+g.BytesBound, d.Steady+g.Steady
 	}
 	for i := range r.Evictions {
 		d.BytesWrittenBack += r.Evictions[i].WrittenBack

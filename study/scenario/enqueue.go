@@ -130,10 +130,14 @@ func (r *runner) createView(v *viewDecl) (*runtime.Buffer, error) {
 
 // object returns the runtime's buffer for a place and the place's offset in it.
 func (r *runner) object(p place) (*runtime.Buffer, uint64) {
+	b := r.buffers[p.Buffer]
 	if p.View >= 0 {
-		return r.views[p.View], p.Range.Start - r.s.Views[p.View].Range.Start
+		b = r.views[p.View]
 	}
-	return r.buffers[p.Buffer], p.Range.Start
+	if in := r.standIns[p.handle()]; in != nil {
+		b = in
+	}
+	return b, p.Range.Start - r.s.start(p.handle())
 }
 
 // pointer is the address of a place in shared virtual memory.

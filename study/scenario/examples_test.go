@@ -57,7 +57,7 @@ func TestExamples(t *testing.T) {
 				require.Positive(t, res.BytesCompared)
 				var moved uint64
 				for _, c := range res.Copies {
-					moved += c.Bytes
+					moved += c.Bytes - c.RideAlong
 				}
 				require.Equal(t, moved, res.BytesMoved)
 				var out strings.Builder

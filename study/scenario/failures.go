@@ -39,6 +39,8 @@ func (l *loader) failer(n ast.Node, what, id string) int {
 	switch {
 	case !ok || w.command < 0:
 		l.errorf(n, "%s %q: no command has this id", what, id)
+	case l.out.Commands[w.command].Graph > 0:
+		l.errorf(n, "%s %q: it is in the graph of line %d, and a replay that reads what was lost is refused as a whole", what, id, l.out.Graphs[l.out.Commands[w.command].Graph-1].Line)
 	case !l.mayFail(w.command):
 		l.errorf(n, "%s %q: it is a %s, which must not fail in a scenario", what, id, l.out.Commands[w.command].Kind)
 	default:

@@ -26,7 +26,7 @@ type journey struct {
 // journeyStep is one event of a Journey.
 type journeyStep struct {
 	Command int       `json:"command"` // number of the command, or of the one that it was done for
-	What    string    `json:"what"`    // "read", "write", "read-write", "copy", "write-back" or "evict"
+	What    string    `json:"what"`    // "read", "write", "read-write", "copy", "write-back", "evict", or "end" of a graph's round
 	Text    string    `json:"text"`
 	On      string    `json:"on"` // the memory; of copies the destination
 	Offset  uint64    `json:"offset"`

@@ -32,6 +32,9 @@ type Options struct {
 	Driver string
 	// Policy, where not empty, is taken in place of the scenario's.
 	Policy string
+	// Graph, where it is off, has repeats that are graphs be as others: each round is enqueued. On, and empty, is
+	// as the scenario says.
+	Graph string
 	// Set are the values of parameters, by name: as expressions, or of type string
 	// as they are.
 	Set map[string]string
@@ -81,7 +84,7 @@ func newLoader(ctx context.Context, file string, opt Options) *loader {
 	l := &loader{
 		source: source{file: file, work: work{ctx: ctx, most: opt.steps}},
 		given:  opt,
-		out:    &Scenario{File: file, Times: opt.Times, Warm: opt.Warm, Name: strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))},
+		out:    &Scenario{File: file, Times: opt.Times, Warm: opt.Warm, Unrecorded: opt.Graph == "off", Name: strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))},
 		inputs: make(map[string]string),
 		named:  make(map[string]string),
 		ids:    make(map[string]waitable),
@@ -124,6 +127,15 @@ func (l *loader) read(data []byte) {
 	}
 	m.check()
 	l.checkInputs()
+	switch l.given.Graph {
+	default:
+		l.errorf(nil, "--graph: %q: want on or off", l.given.Graph)
+	case "on", "off":
+		if len(l.out.Graphs) == 0 && l.faults == 0 {
+			l.errorf(nil, "--graph %s: the scenario has no repeat with graph: true", l.given.Graph)
+		}
+	case "":
+	}
 	if all := devices.Drivers(); l.given.Driver != "" && !slices.Contains(all, l.given.Driver) {
 		l.errorf(nil, "--driver: driver %q: there is none of this name; there are %s", l.given.Driver, suggest.Among(l.given.Driver, all))
 	}
@@ -193,6 +205,8 @@ type loader struct {
 	track    tracker
 	sized    []sized // what content_size says
 	loop     loop
+	graph    int // index + 1 of the graph whose rounds are read; 0 is none
+	round    int // the command with which its round begins
 	// describing is set where only the head is read: what is not given is no fault.
 	describing bool
 	files      map[string]*fileContent // by path

@@ -43,7 +43,7 @@ func (l *loader) readCommand(n ast.Node, depth int) {
 		return
 	}
 	l.bounded(n, "commands", len(l.out.Commands)+1, l.given.limit)
-	c := command{Kind: op(kind), Line: m.Node.GetToken().Position.Line, Loop: l.loop, Mapping: -1, Queue: -1}
+	c := command{Kind: op(kind), Line: m.Node.GetToken().Position.Line, Loop: l.loop, Mapping: -1, Queue: -1, Graph: l.graph}
 	c.Now = c.Kind == opFree && l.flag(m, "now")
 	if !c.kind().traits().unqueued && !c.Now {
 		l.readCommon(m, &c)
@@ -52,6 +52,9 @@ func (l *loader) readCommand(n ast.Node, depth int) {
 	if l.faults == before {
 		l.hold(m.Node, kind, c.hostBytes())
 		l.follow(m, &c)
+	}
+	if c.Graph > 0 && l.faults == before {
+		l.recordable(m, &c, l.round)
 	}
 	if l.faults > before && c.Kind == opMap && c.Mapping >= 0 {
 		mp := &l.out.Mappings[c.Mapping]

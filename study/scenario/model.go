@@ -40,7 +40,10 @@ type Scenario struct {
 	Mappings []hostMapping
 	Commands []command
 	Failures []failureDecl
-	Expect   []expectation
+	Graphs   []graphDecl `json:",omitempty"`
+	// Unrecorded has each round of a graph be enqueued as those of other repeats.
+	Unrecorded bool `json:",omitempty"`
+	Expect     []expectation
 }
 
 // deviceDecl asks a driver for one device, or for several named Name0, Name1, ...
@@ -208,7 +211,8 @@ type command struct {
 	Callbacks []runtime.ExecStatus // that the run is told of
 	Profile   bool                 // its times are shown
 
-	Loop loop
+	Loop  loop
+	Graph int `json:",omitempty"` // index into Graphs, + 1; 0 is none
 }
 
 // expectedToFail reports whether command i must fail.

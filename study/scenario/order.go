@@ -1,11 +1,9 @@
 package scenario
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 
-	"godwit/internal/yaml"
 	"godwit/mem"
 	"godwit/runtime"
 )
@@ -254,6 +252,10 @@ func (l *loader) gate(m *mapping, c *command, uses []use) {
 		l.errorf(m.Node, "%s: blocking, and maybe held back by the user event %q, which is not set above: it could wait for ever", c.Kind, l.out.Events[gates[0]].Name)
 		return
 	}
+	if c.Graph > 0 && (c.Kind == opRead || c.Kind == opWrite) {
+		l.errorf(m.Node, "%s: in a graph, whose next round uses its memory again, and maybe held back by the user event %q, which is not set above: it could wait for ever", c.Kind, l.out.Events[gates[0]].Name)
+		return
+	}
 	if c.Now {
 		l.errorf(m.Node, "free: now, and the host's use of it maybe held back by the user event %q, which is not set above: it could wait for ever", l.out.Events[gates[0]].Name)
 		return
@@ -337,18 +339,15 @@ func union(a, b []int) []int {
 
 // checkEnds reports what was begun and not ended.
 func (l *loader) checkEnds() {
-	line := func(n int, format string, args ...any) {
-		l.faults++
-		l.errs = append(l.errs, &yaml.Error{File: l.file, Line: n, Rule: fmt.Sprintf(format, args...)})
-	}
 	for i := range l.out.Mappings {
 		if mp := &l.out.Mappings[i]; mp.Unmap < 0 {
-			line(mp.Line, "map: %s is never unmapped", mp.Name)
+			l.errorAt(mp.Line, "map: %s is never unmapped", mp.Name)
 		}
 	}
+	l.checkTransients()
 	for _, e := range l.out.Events {
 		if e.Set < 0 {
-			line(e.Line, "event %q: no command sets it: what waits for it would wait for ever", e.Name)
+			l.errorAt(e.Line, "event %q: no command sets it: what waits for it would wait for ever", e.Name)
 		}
 	}
 }

@@ -42,6 +42,9 @@ func (r *runner) rank() error {
 	if len(all) == 1 {
 		return nil
 	}
+	if len(s.Graphs) > 0 && !s.Unrecorded {
+		return at(s.File, s.Graphs[0].Line, "repeat: graph: %d threads of machine %s enqueue, and a graph is replayed by one", len(all), m.Name)
+	}
 	if s.Policy == "belady" {
 		return fmt.Errorf("policy belady: it foresees commands in the file's order, and the %d threads of machine %s enqueue in theirs: %w", len(all), m.Name, mem.ErrInvalidValue)
 	}

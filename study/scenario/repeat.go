@@ -5,6 +5,7 @@ import "godwit/internal/expr"
 // A repeat is no command: it is unrolled when it is read.
 var repeatShape = &shape{name: "repeat", what: "repeat", keys: []key{
 	{"repeat", aNumber, true, "how often"}, {"as", aWord, false, "a name: 0, 1, 2, …"}, {"do", listOf(object("command")), true, "the commands to repeat"},
+	{"graph", aFlag, false, "record one round, and replay it"}, {"transient", someWords, false, "buffers of a graph whose content ends with each round"},
 }}
 
 func (l *loader) readRepeat(m *mapping, depth int) {
@@ -32,6 +33,13 @@ func (l *loader) readRepeat(m *mapping, depth int) {
 	case count > uint64(l.given.limit):
 		l.errorf(m.Node, "repeat: %d times: more than %d commands", count, l.given.limit)
 		return
+	case m.Has("transient") && !m.isTrue("graph"):
+		l.errorf(m.get("transient"), "repeat: transient: want graph: true, too: only a graph has transients")
+		return
+	}
+	graph := l.flag(m, "graph")
+	if graph && !l.beginGraph(m) {
+		return
 	}
 	outermost := depth == 0
 	if outermost {
@@ -39,6 +47,10 @@ func (l *loader) readRepeat(m *mapping, depth int) {
 	}
 	for i := range int(count) {
 		l.spend(1)
+		start := len(l.out.Commands)
+		if graph {
+			l.round = start
+		}
 		if outermost {
 			l.loop.Round = i
 		}
@@ -48,9 +60,15 @@ func (l *loader) readRepeat(m *mapping, depth int) {
 		for _, n := range body {
 			l.readCommand(n, depth+1)
 		}
+		if graph {
+			l.endRound(m, start, before)
+		}
 		if len(l.errs) > 0 {
 			break
 		}
+	}
+	if graph {
+		l.graph = 0
 	}
 	if name != "" {
 		delete(l.scope.Vars, name)

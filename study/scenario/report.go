@@ -38,11 +38,13 @@ func (r *Result) Print(w io.Writer, opt PrintOptions) {
 	case len(r.Commands) == 0:
 	case opt.Summary:
 		p.digest()
+		p.graphs()
 		p.makespan()
 		p.memories()
 	case len(r.Journeys) == 0: // else these are what was asked for
 		p.commands()
 		p.segments()
+		p.graphs()
 		p.makespan()
 		p.paths()
 		p.times()

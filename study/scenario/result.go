@@ -1,6 +1,8 @@
 package scenario
 
 import (
+	"fmt"
+
 	"godwit/internal/expr"
 	"godwit/mem"
 	"godwit/mem/trace"
@@ -48,6 +50,8 @@ type Result struct {
 	Clock string       `json:"clock"`           // whose the times are: "this computer", or "machine" and its name
 	Model *modelResult `json:"model,omitempty"` // of a run on a machine
 
+	Graphs []graphResult `json:"graphs,omitempty"` // repeats that are graphs
+
 	Measured  *measuredResult `json:"measured,omitempty"`  // of a run on devices of this computer
 	Makespans *Makespans      `json:"makespans,omitempty"` // where the commands ran several times
 
@@ -57,7 +61,8 @@ type Result struct {
 	ids     []mem.BufferID         // of the scenario's buffers; 0 where it was never made
 	store   func(mem.MemoryID) mem.MemoryID
 	took    *Makespans
-	began   int64 // by the run's clock: when the commands did, the last time
+	own     []uint64 // by graph
+	began   int64    // by the run's clock: when the commands did, the last time
 }
 
 // paramResult is a parameter of the scenario and what it was.
@@ -167,6 +172,11 @@ func (r *runner) explain(res *Result) {
 	for i := range s.Buffers {
 		r.x.names[r.ids[i]] = s.Buffers[i].Name
 	}
+	for k := range r.graphs {
+		for _, a := range r.graphs[k].arenas {
+			r.x.names[a.arena] = fmt.Sprintf("transients of line %d", r.graphs[k].decl.Line)
+		}
+	}
 	r.watch(res)
 	res.records, res.Commands = make([]*trace.CommandRecord, len(r.events)), make([]commandResult, len(r.events))
 	for _, i := range r.order() {
@@ -178,6 +188,7 @@ func (r *runner) explain(res *Result) {
 		}
 	}
 	res.Mismatches = append(res.Mismatches, r.x.problems...)
+	r.describeGraphs(res)
 	r.describeDevices(res)
 	r.countMemories(res)
 }
@@ -190,6 +201,7 @@ func (r *runner) explainCommand(res *Result, i int) {
 	if c.queued() {
 		out.Queue, out.Device = s.Queues[c.Queue].Name, s.Queues[c.Queue].Device
 	}
+	r.forget(r.x.ledger, s.roundOf(i, false))
 	rec := r.recorded(i)
 	res.records[i] = rec
 	if r.failed[i] != nil {
@@ -215,6 +227,12 @@ func (r *runner) explainCommand(res *Result, i int) {
 			access := []mem.Access{{Buffer: r.ids[c.Place.Buffer], Range: c.Place.Range, Mode: mem.Write, Memory: mem.Host}}
 			r.x.ledger.Wrote(i+1, access, false)
 			r.x.noteCommand(&out, access)
+		}
+	}
+	if g := s.roundOf(i, true); g != nil && !s.Unrecorded {
+		r.forget(r.x.ledger, g)
+		for _, b := range g.Transients {
+			r.x.note(r.ids[b], mem.Range{End: s.Buffers[b].Size}, journeyStep{Command: i + 1, What: "end", Text: "the round ends", Why: "it is a transient of the graph"})
 		}
 	}
 	res.BytesMoved += out.BytesMoved

@@ -69,24 +69,27 @@ type runner struct {
 	user     []runtime.Event
 	mappings []mapped
 
-	events   []runtime.Event // by command; zero where it has none
-	data     [][]byte        // by command; what a write writes
-	reads    [][]byte        // by command; nil where it is no read
-	failed   []error         // by command; why it failed, where it was to
-	fired    []firing        // by command; what its callbacks said
-	calls    calls           // callbacks to come
-	given    [][]byte        // memory that buffers use in place
-	lent     []byte          // over devices that keep no bytes: addresses for more of it
-	x        *explainer      // of what has run
-	ranks    *ranks          // nil where one thread enqueues
-	model    *modelled       // nil where the times are this computer's
-	carried  []uint64        // by channel of the machine: bytes before the last time
-	kept     uint64          // bytes of content that stays until the end: of buffers, and what commands read
-	blank    storage.Blank   // over devices that keep no bytes: what commands read and write
-	clocked  []period        // the times that the commands ran
-	slept    []hostWait      // in order
-	unlinked error           // why there are no links between devices that could have some
-	stackErr error           // why a memory has not the stack of resources it should have
+	events   []runtime.Event            // by command; zero where it has none
+	data     [][]byte                   // by command; what a write writes
+	reads    [][]byte                   // by command; nil where it is no read
+	failed   []error                    // by command; why it failed, where it was to
+	fired    []firing                   // by command; what its callbacks said
+	calls    calls                      // callbacks to come
+	given    [][]byte                   // memory that buffers use in place
+	lent     []byte                     // over devices that keep no bytes: addresses for more of it
+	x        *explainer                 // of what has run
+	ranks    *ranks                     // nil where one thread enqueues
+	loose    loose                      // transients of plain replays
+	graphs   []graphRun                 // by index into the scenario's
+	standIns map[handle]*runtime.Buffer // while a round is recorded
+	model    *modelled                  // nil where the times are this computer's
+	carried  []uint64                   // by channel of the machine: bytes before the last time
+	kept     uint64                     // bytes of content that stays until the end: of buffers, and what commands read
+	blank    storage.Blank              // over devices that keep no bytes: what commands read and write
+	clocked  []period                   // the times that the commands ran
+	slept    []hostWait                 // in order
+	unlinked error                      // why there are no links between devices that could have some
+	stackErr error                      // why a memory has not the stack of resources it should have
 }
 
 // Run executes a scenario on its devices and verifies it. The Result is never
@@ -107,6 +110,9 @@ func Run(ctx context.Context, s *Scenario, opt RunOptions) (*Result, error) {
 	}
 	res, err := runOnce(ctx, s.first(s.Warm+1), opt)
 	res.took, res.Makespans = first.took, first.Makespans
+	for k := range min(len(res.Graphs), len(first.own)) {
+		res.Graphs[k].Own = first.own[k]
+	}
 	res.BytesRead, res.BytesCompared, res.BytesUndefined = res.BytesRead+first.BytesRead, res.BytesCompared+first.BytesCompared, res.BytesUndefined+first.BytesUndefined
 	res.Verified, res.Mismatches = res.Verified && first.Verified, append(first.Mismatches, res.Mismatches...)
 	return res, err
@@ -159,9 +165,11 @@ func (r *runner) run(ctx context.Context, res *Result) error {
 		err = fmt.Errorf("the runtime's state is not consistent: %w", cerr)
 	}
 	if !r.opt.Plain {
+		r.gather()
 		r.explain(res)
 	}
 	r.measured(res)
+	res.own = r.own()
 	if err != nil {
 		return err
 	}
@@ -195,6 +203,11 @@ func (r *runner) close(ctx context.Context) error {
 	for _, e := range append(r.events, r.user...) {
 		if !e.IsZero() {
 			errs = append(errs, e.Release())
+		}
+	}
+	for i := range r.graphs {
+		if g := r.graphs[i].graph; g != nil {
+			errs = append(errs, g.Close())
 		}
 	}
 	for _, b := range append(r.views, r.buffers...) {
@@ -343,13 +356,22 @@ func (r *runner) once(ctx context.Context, k int) error {
 	}
 	took.to = r.ctx.Now()
 	r.clocked = append(r.clocked, took)
+	if err == nil {
+		err = r.takeReads(ctx)
+	}
 	return err
 }
 
 // enqueueAll enqueues commands, in order.
 func (r *runner) enqueueAll(ctx context.Context, from, to int) error {
-	for i := from; i < to; i++ {
-		if err := r.enqueueOne(ctx, i, func(e runtime.Event) { r.events = append(r.events, e) }); err != nil {
+	for i := from; i < to; i = len(r.events) {
+		enqueue := func(ctx context.Context, i int) error {
+			return r.enqueueOne(ctx, i, func(e runtime.Event) { r.events = append(r.events, e) })
+		}
+		if r.s.replayed(i) {
+			enqueue = r.replay
+		}
+		if err := enqueue(ctx, i); err != nil {
 			return err
 		}
 	}

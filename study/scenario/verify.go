@@ -99,9 +99,11 @@ func (v *verifier) compareAll(ctx context.Context) error {
 		if v.by != nil {
 			step = v.stepByStamps
 		}
+		v.forget(s.roundOf(i, false))
 		if err := step(ctx, i); err != nil {
 			return err
 		}
+		v.forget(s.roundOf(i, true))
 		v.progress("reference", i+1, len(s.Commands))
 	}
 	for i := range s.Buffers {
@@ -120,6 +122,21 @@ func (v *verifier) compareAll(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// forget takes the content of a graph's transients away, where a round of it begins or ends.
+func (v *verifier) forget(g *graphDecl) {
+	if g == nil {
+		return
+	}
+	for _, b := range g.Transients {
+		all := mem.Range{End: v.s.Buffers[b].Size}
+		if v.by != nil {
+			v.by.undefine(b, all)
+		} else {
+			v.ref.memory.Undefine(b, all)
+		}
+	}
 }
 
 // step runs command i in the reference run, and compares what it has read.

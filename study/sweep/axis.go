@@ -26,6 +26,7 @@ const (
 	Policy    Kind = "policy"    // which blocks go first where memory is short
 	Driver    Kind = "driver"    // of all devices
 	Machine   Kind = "machine"   // that is modelled
+	Graph     Kind = "graph"     // on, or off: each round of a repeat that is a graph is enqueued
 
 	machineParameter Kind = "machine parameter" // of it: --set machine.NAME
 )

@@ -91,6 +91,8 @@ func (c *Config) Scenario(ctx context.Context, settings []Setting) (*scenario.Sc
 			opt.Policy = s.Value
 		case Driver:
 			opt.Driver = s.Value
+		case Graph:
+			opt.Graph = s.Value
 		}
 	}
 	s, err := scenario.Parse(ctx, c.File, c.Data, opt)

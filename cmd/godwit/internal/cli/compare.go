@@ -22,7 +22,7 @@ const maxVariants = 8
 
 // compareFlags are the flags of godwit compare.
 type compareFlags struct {
-	scenarioFlags // --set, --policy and --driver may be several, as of sweep
+	scenarioFlags // --set, --policy, --driver and --graph may be several, as of sweep
 	timesFlags
 	clock      []string
 	json, code bool
@@ -45,6 +45,7 @@ commands or in what these needed; 2 bad usage or a faulty scenario; 128 and the 
 where it was interrupted.`,
 		Example: `  godwit compare mine.yaml yours.yaml
   godwit compare --example training-step --policy lru,belady
+  godwit compare --example train-graph --graph on,off --machine h200x4-nvlink
   godwit compare mine.yaml --set schedule=rows,tiles --set n=4,8
   godwit compare mine.yaml --clock measured,modelled --driver opencl --machine mine-machine.yaml --warm 1 --repeat 5`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -110,7 +111,7 @@ func (f *compareFlags) contestants(ctx context.Context, files []string) (out []c
 			return nil, err
 		}
 		if n := len(points) * len(files) * len(clocks); n < 2 || n > maxVariants {
-			return nil, fmt.Errorf("compare: %s: want 2 to %d: scenarios, or values of --set, --machine, --policy and --driver", plural(n, "run"), maxVariants)
+			return nil, fmt.Errorf("compare: %s: want 2 to %d: scenarios, or values of --set, --machine, --policy, --driver and --graph", plural(n, "run"), maxVariants)
 		}
 		for _, p := range points {
 			var name []string

@@ -29,6 +29,7 @@ type scenarioFlags struct {
 	memory  string
 	example string
 	policy  string
+	graph   string
 	machine string
 	stamps  bool
 }
@@ -39,6 +40,7 @@ func (f *scenarioFlags) register(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&f.set, "set", nil, "`NAME=VALUE` of a parameter the scenario declares (SCENARIO --help lists them), or of the machine, machine.NAME=VALUE (godwit machines MACHINE)")
 	cmd.Flags().StringVar(&f.driver, "driver", "", "open all devices with driver `NAME` instead: cpu, tce, null, opencl")
 	cmd.Flags().StringVar(&f.policy, "policy", "", "which blocks go first where a memory is short, by `NAME`: cost, lru, belady, none")
+	cmd.Flags().StringVar(&f.graph, "graph", "", "`on`, or off: repeats that are graphs are not recorded, but enqueued round by round")
 	cmd.Flags().StringVar(&f.memory, "memory", "4GiB", "`BYTES` that the scenario may name in all: buffers, content, what it reads")
 	cmd.Flags().StringVar(&f.machine, "machine", "", "run in virtual time on `MACHINE`: a built-in one (godwit machines lists them) or a file")
 	completeParameters(cmd, f)
@@ -59,7 +61,7 @@ func (f *scenarioFlags) checkStamps() error {
 
 // options are what the flags say, but for the values of parameters where set is false.
 func (f *scenarioFlags) options(set bool) (opt scenario.Options, err error) {
-	opt = scenario.Options{Inputs: make(map[string]string), Set: make(map[string]string), Driver: f.driver, Policy: f.policy}
+	opt = scenario.Options{Inputs: make(map[string]string), Set: make(map[string]string), Driver: f.driver, Policy: f.policy, Graph: f.graph}
 	if opt.Memory, err = parseBytes(f.memory); err != nil || opt.Memory == 0 {
 		return opt, fmt.Errorf("--memory %q: want a number of bytes such as 4GiB", f.memory)
 	}

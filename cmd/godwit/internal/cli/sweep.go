@@ -41,7 +41,7 @@ func newSweep() *cobra.Command {
 		Short: "Run a scenario with many values of its parameters, and plot what came of it",
 		Long: `Run a scenario with many values of its parameters, and plot what came of it.
 
-The points are the product of the values of each --set, --machine, --policy and --driver, of which the last
+The points are the product of the values of each --set, --machine, --policy, --driver and --graph, of which the last
 changes first. Values are given with commas between, or as ranges: 2..64*2 is 2, 4, 8, 16, 32, 64;
 1..9+2 is 1, 3, 5, 7, 9; 1..4 is 1, 2, 3, 4; 64KiB..1MiB*4 and 1us..1ms*10 are in bytes and
 nanoseconds. At most 1,000 values for each and 10,000 points.
@@ -94,7 +94,7 @@ signal's number where it was interrupted.`,
 func describeAxes(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.Lookup("set").Usage = "`NAME=VALUES` of a parameter the scenario declares, or of the machine, machine.NAME=VALUES; several make the product"
-	for _, name := range []string{"machine", "policy", "driver"} {
+	for _, name := range []string{"machine", "policy", "driver", "graph"} {
 		flags.Lookup(name).Usage += "; several, with commas between, make the product"
 	}
 }
@@ -102,7 +102,7 @@ func describeAxes(cmd *cobra.Command) {
 // config says which scenario is run, and with which values.
 func (f *scenarioFlags) config(ctx context.Context, file, example string) (*sweep.Config, error) {
 	base := *f
-	base.set, base.policy, base.driver = nil, "", ""
+	base.set, base.policy, base.driver, base.graph = nil, "", "", ""
 	opt, err := base.options(false)
 	if err != nil {
 		return nil, err
@@ -125,7 +125,7 @@ func (f *scenarioFlags) config(ctx context.Context, file, example string) (*swee
 	for _, of := range []struct {
 		kind       sweep.Kind
 		name, list string
-	}{{sweep.Machine, "machine", f.machine}, {sweep.Policy, "policy", f.policy}, {sweep.Driver, "driver", f.driver}} {
+	}{{sweep.Machine, "machine", f.machine}, {sweep.Policy, "policy", f.policy}, {sweep.Driver, "driver", f.driver}, {sweep.Graph, "graph", f.graph}} {
 		values := names(of.list)
 		if slices.Contains(values, "") {
 			return nil, fmt.Errorf("--%s %q: want names with commas between", of.name, of.list)
