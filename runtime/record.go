@@ -380,7 +380,7 @@ func (rec *Recording) number(r *recorded) {
 
 // Finish ends the recording and plans the round that it is; ctx ends the search for the best places
 // of its transients. It fails with mem.ErrInvalidOperation where the recording is over, which it is then
-// in any case. The planner lock is held while it plans, a few microseconds a command.
+// in any case. The planner lock is held while it plans, up to some tens of microseconds a command.
 func (rec *Recording) Finish(ctx context.Context) (*Graph, error) {
 	if err := rec.enter(); err != nil {
 		return nil, err
