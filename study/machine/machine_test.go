@@ -187,7 +187,7 @@ func TestChunksOfARing(t *testing.T) {
 }
 
 func TestBuiltInMachines(t *testing.T) {
-	require.Equal(t, []string{"gpux4-switch", "h200-nvlink", "h200-pcie", "h200x2-nvlink", "h200x2-pcie", "h200x4-nvlink", "h200x4-pcie", "h200x8-nvlink", "h200x8-pcie", "laptop"}, machine.Names())
+	require.Equal(t, []string{"boxes", "gpux4-switch", "h200-nvlink", "h200-pcie", "h200x2-nvlink", "h200x2-pcie", "h200x4-nvlink", "h200x4-pcie", "h200x8-nvlink", "h200x8-pcie", "laptop"}, machine.Names())
 	for _, name := range machine.Names() {
 		m, err := machine.Named(name, machine.Options{})
 		require.NoError(t, err)

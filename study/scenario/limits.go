@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"context"
+	"fmt"
 	"math/bits"
 
 	"github.com/goccy/go-yaml/ast"
@@ -13,19 +14,25 @@ import (
 // length and the depth of its text are internal/yaml's. Here is what the text may
 // ask for: repeats and aliases make much of little.
 const (
-	maxCommands = 1_000_000 // that repeats unroll to
-	maxDevices  = 16_384    // in all
-	maxObjects  = 100_000   // buffers and blocks, sub-buffers, queues, events, links, of each
-	maxErrors   = 100       // that are listed
-	maxParams   = 1000      // and elements of their lists, package expr's
+	maxErrors   = 100  // that are listed
+	maxParams   = 1000 // and elements of their lists, package expr's
 	maxIncludes = 16
-	maxRepeats  = 8          // within each other
-	maxItems    = 1 << 30    // work-items of all launches
-	maxWork     = 50_000_000 // steps; see work
+	maxRepeats  = 8 // within each other
 
 	// defaultMemory is how many bytes a scenario may name if Options.Memory is 0.
 	defaultMemory = 4 << 30
 )
+
+// Limits are the bounds that Options.Limits may set anew, by name.
+func Limits() map[string]int {
+	return map[string]int{
+		"commands": 1_000_000,  // that repeats unroll to
+		"devices":  16_384,     // in all
+		"objects":  100_000,    // buffers and blocks, sub-buffers, queues, events, links, kernels, of each
+		"items":    1 << 30,    // work-items of all launches
+		"steps":    50_000_000, // of reading; see work
+	}
+}
 
 // work is how much reading a scenario has cost, in steps: a node looked at, a
 // round of a repeat, a comparison with what was read before. So the time of
@@ -53,7 +60,7 @@ func (s *source) spend(n int) {
 		panic(bailout{})
 	}
 	if s.work.done > s.work.most {
-		s.errs = append(s.errs, &yaml.Error{File: s.file, Rule: "scenario: too much to read: repeats, aliases and lists make it more than 50 million steps"})
+		s.errs = append(s.errs, &yaml.Error{File: s.file, Rule: fmt.Sprintf("scenario: too much to read: repeats, aliases and lists make it more than %d steps (--limit steps=N)", s.work.most)})
 		panic(bailout{})
 	}
 }
@@ -78,16 +85,16 @@ func (l *loader) hold(n ast.Node, what string, bytes uint64) {
 // launchItems counts the work-items of a launch, and ends the reading where those
 // of all launches are too many.
 func (l *loader) launchItems(n ast.Node, what string, global []uint64) {
-	total := uint64(1)
+	total, most := uint64(1), uint64(l.limits["items"])
 	for _, g := range global {
 		hi, lo := bits.Mul64(total, max(g, 1))
-		if total = lo; hi != 0 || total > maxItems {
-			total = maxItems + 1
+		if total = lo; hi != 0 || total > most {
+			total = most + 1
 			break
 		}
 	}
-	if l.items += total; l.items > maxItems {
-		l.stop(n, "%s: global is %v: with all launches before it that is more than %d work-items", what, global, maxItems)
+	if l.items += total; l.items > most {
+		l.stop(n, "%s: global is %v: with all launches before it that is more than %d work-items (--limit items=N)", what, global, most)
 	}
 }
 
@@ -95,5 +102,12 @@ func (l *loader) launchItems(n ast.Node, what string, global []uint64) {
 func (l *loader) bounded(n ast.Node, what string, have, most int) {
 	if have > most {
 		l.stop(n, "%s: more than %d", what, most)
+	}
+}
+
+// limited is bounded by a limit that can be raised.
+func (l *loader) limited(n ast.Node, what string, have int, limit string) {
+	if most := l.limits[limit]; have > most {
+		l.stop(n, "%s: more than %d (--limit %s=N)", what, most, limit)
 	}
 }

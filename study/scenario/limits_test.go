@@ -28,7 +28,7 @@ func billion(n int) string {
 // which are counted, and so at the same place on every machine. The bounds of steps and of
 // commands are a twentieth of what they are outside of tests, but where GODWIT_SOAK is set.
 func TestWhatIsReadIsBounded(t *testing.T) {
-	steps, commands := maxWork, maxCommands
+	steps, commands := Limits()["steps"], Limits()["commands"]
 	if os.Getenv("GODWIT_SOAK") == "" {
 		steps, commands = steps/20, commands/20
 	}
@@ -76,9 +76,9 @@ func TestWhatIsReadIsBounded(t *testing.T) {
 		"a fill of everything":    {small + "commands: [{write: a, size: 1, rows: 1048576, pitch: 1 TiB, host-slice-pitch: 1 TiB, slices: 1048576, fill: 1}]", "slice"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			opt := Options{steps: steps}
+			opt := Options{Limits: map[string]int{"steps": steps}}
 			if strings.HasPrefix(c.want, "commands:") {
-				opt = Options{limit: commands}
+				opt = Options{Limits: map[string]int{"commands": commands}}
 			}
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
@@ -90,6 +90,24 @@ func TestWhatIsReadIsBounded(t *testing.T) {
 			require.LessOrEqual(t, len(bad), maxErrors+1)
 			require.Less(t, (after.TotalAlloc-before.TotalAlloc)>>20, uint64(2048), "MiB allocated in all")
 		})
+	}
+}
+
+func TestLimitsAreRaisedByName(t *testing.T) {
+	for limit, c := range map[string]struct {
+		text string
+		asks int
+	}{
+		"commands": {small + "commands: [{repeat: 10, do: [{read: a, size: 1}]}]", 10},
+		"devices":  {"devices: [{name: l, driver: cpu, count: 3}]\nbuffers: [{name: a, size: 4}]\ncommands: []", 3},
+		"objects":  {small + "events: [x, y, z]\ncommands: [{set: x}, {set: y}, {set: z}]", 3},
+		"items":    {small + "commands: [{launch: fill, global: 8, args: [a, 1.0, 8]}]", 8},
+	} {
+		_, err := Parse(t.Context(), "s.yaml", []byte(c.text), Options{Limits: map[string]int{limit: c.asks}})
+		require.NoError(t, err)
+		_, err = Parse(t.Context(), "s.yaml", []byte(c.text), Options{Limits: map[string]int{limit: c.asks - 1}})
+		require.ErrorContains(t, err, fmt.Sprintf("%d", c.asks-1))
+		require.ErrorContains(t, err, "(--limit "+limit+"=N)")
 	}
 }
 

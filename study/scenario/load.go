@@ -49,8 +49,8 @@ type Options struct {
 	// that are no files themselves.
 	Files map[string][]byte
 
-	limit int // of commands; 0 is maxCommands
-	steps int // of reading; 0 is maxWork
+	// Limits are bounds by name that count in place of those of [Limits].
+	Limits map[string]int
 }
 
 // Parse reads the scenario in data. file is for errors, and the place from which other files are found. It
@@ -75,14 +75,11 @@ func newLoader(ctx context.Context, file string, opt Options) *loader {
 	if opt.Memory == 0 {
 		opt.Memory = defaultMemory
 	}
-	if opt.limit == 0 {
-		opt.limit = maxCommands
-	}
-	if opt.steps == 0 {
-		opt.steps = maxWork
-	}
+	limits := Limits()
+	maps.Copy(limits, opt.Limits)
 	l := &loader{
-		source: source{file: file, work: work{ctx: ctx, most: opt.steps}},
+		source: source{file: file, work: work{ctx: ctx, most: limits["steps"]}},
+		limits: limits,
 		given:  opt,
 		out:    &Scenario{File: file, Times: opt.Times, Warm: opt.Warm, Unrecorded: opt.Graph == "off", Name: strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))},
 		inputs: make(map[string]string),
@@ -198,6 +195,7 @@ type loader struct {
 	scope    *expr.Scope
 	inputs   map[string]string // declared input -> file
 	given    Options
+	limits   map[string]int      // by name
 	named    map[string]string   // name -> what has it
 	ids      map[string]waitable // what may be waited for, by command id or name of a user event
 	lost     map[string]bool     // buffers that were declared, and whose declaration is at fault
@@ -442,8 +440,8 @@ func (l *loader) readDevices(m *mapping) {
 		count := l.natural(d, "count", 1, 1)
 		dev.Params = l.readParams(d)
 		dev.Resources = l.readLayers(d)
-		if most := uint64(maxDevices - len(l.out.Devices)); count > most {
-			l.stop(n, "device %q: count is %d: want at most %d devices in all", name, count, maxDevices)
+		if most := l.limits["devices"]; count > uint64(max(most-len(l.out.Devices), 0)) {
+			l.stop(n, "device %q: count is %d: want at most %d devices in all (--limit devices=N)", name, count, most)
 		}
 		dev.Count = int(count)
 		for i := range count {
@@ -495,7 +493,7 @@ func (l *loader) readLinks(m *mapping) {
 		if s.oneOf("way", "direct") == "direct" {
 			link = mem.Link{Direct: path}
 		}
-		l.bounded(n, "links", len(l.out.Links)+1, maxObjects)
+		l.limited(n, "links", len(l.out.Links)+1, "objects")
 		line := n.GetToken().Position.Line
 		before := len(l.out.Links)
 		if bn := s.get("between"); bn != nil {

@@ -65,7 +65,7 @@ func (l *loader) addBuffer(n ast.Node, b bufferDecl) {
 
 // addRoot adds a root that has no name of its own yet, or again.
 func (l *loader) addRoot(n ast.Node, b bufferDecl) {
-	l.bounded(n, "buffers", len(l.out.Buffers)+1, maxObjects)
+	l.limited(n, "buffers", len(l.out.Buffers)+1, "objects")
 	l.hold(n, fmt.Sprintf("buffer %q", b.Name), b.Size)
 	l.out.Buffers = append(l.out.Buffers, b)
 }
@@ -174,7 +174,7 @@ func (l *loader) readOver(s *mapping, b bufferDecl, n ast.Node) {
 	if root := &l.out.Buffers[v.Buffer]; root.Size > 0 {
 		v.Range = l.within(s, place{Buffer: v.Buffer, View: -1, Range: mem.Range{End: root.Size}, Name: of}, offset, size)
 	}
-	l.bounded(n, "buffers", len(l.out.Views)+1, maxObjects)
+	l.limited(n, "buffers", len(l.out.Views)+1, "objects")
 	l.take("buffer", v.Name, n)
 	l.out.Views = append(l.out.Views, v)
 }
@@ -195,7 +195,7 @@ func (l *loader) readQueues(m *mapping) {
 		q := queueDecl{Name: l.declare(s, "queue"), Line: n.GetToken().Position.Line}
 		q.Device = l.memoryAt(s, "device")
 		q.OutOfOrder, q.Host = s.oneOf("order", "in") == "out", s.text("host")
-		l.bounded(n, "queues", len(l.out.Queues)+1, maxObjects)
+		l.limited(n, "queues", len(l.out.Queues)+1, "objects")
 		l.take("queue", q.Name, n)
 		l.out.Queues = append(l.out.Queues, q)
 	}
@@ -220,7 +220,7 @@ func (l *loader) readEvents(m *mapping) {
 		case dup:
 			l.errorf(n, "event %q: the name is taken in line %d", e.Name, before.node.GetToken().Position.Line)
 		}
-		l.bounded(n, "events", len(l.out.Events)+1, maxObjects)
+		l.limited(n, "events", len(l.out.Events)+1, "objects")
 		l.ids[e.Name] = waitable{n, -1, len(l.out.Events)}
 		l.out.Events = append(l.out.Events, e)
 	}

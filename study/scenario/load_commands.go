@@ -42,7 +42,7 @@ func (l *loader) readCommand(n ast.Node, depth int) {
 		l.readRepeat(m, depth)
 		return
 	}
-	l.bounded(n, "commands", len(l.out.Commands)+1, l.given.limit)
+	l.limited(n, "commands", len(l.out.Commands)+1, "commands")
 	c := command{Kind: op(kind), Line: m.Node.GetToken().Position.Line, Loop: l.loop, Mapping: -1, Queue: -1, Graph: l.graph}
 	c.Now = c.Kind == opFree && l.flag(m, "now")
 	if !c.kind().traits().unqueued && !c.Now {

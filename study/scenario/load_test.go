@@ -22,7 +22,7 @@ func TestScenarioErrorsNameFileLineAndRule(t *testing.T) {
 
 func loadText(t *testing.T, d *datadriven.TestData) string {
 	require.Equal(t, "load", d.Cmd)
-	opt := Options{Inputs: map[string]string{}, Set: map[string]string{}, limit: 1000}
+	opt := Options{Inputs: map[string]string{}, Set: map[string]string{}, Limits: map[string]int{"commands": 1000}}
 	for _, a := range d.CmdArgs {
 		if name, ok := strings.CutPrefix(a.Key, "set."); ok {
 			opt.Set[name] = strings.Join(a.Vals, ",")
@@ -128,7 +128,7 @@ func FuzzParse(f *testing.F) {
 		if strings.Contains(text, "file") || strings.Contains(text, "inputs") || len(text) > 1<<13 {
 			return
 		}
-		s, err := Parse(t.Context(), "s.yaml", []byte(text), Options{limit: 1000})
+		s, err := Parse(t.Context(), "s.yaml", []byte(text), Options{Limits: map[string]int{"commands": 1000}})
 		if err != nil {
 			require.Nil(t, s)
 			return

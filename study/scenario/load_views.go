@@ -109,7 +109,7 @@ func (l *loader) addPart(s *mapping, v viewDecl, i, count uint64, of place, alig
 }
 
 func (l *loader) addView(s *mapping, v viewDecl) {
-	l.bounded(s.Node, "sub-buffers", len(l.out.Views)+1, maxObjects)
+	l.limited(s.Node, "sub-buffers", len(l.out.Views)+1, "objects")
 	l.take("buffer", v.Name, s.Node)
 	l.out.Views = append(l.out.Views, v)
 }

@@ -176,6 +176,7 @@ func (r *runner) measured(res *Result) {
 		}
 		res.Model.Makespan = uint64(last.to - last.from)
 		res.Model.pathResult = r.criticalPath(res, r.model.rec, last)
+		res.Model.OneMemory = r.oneMemory(res)
 	case r.s.Measured():
 		res.Measured = &measuredResult{
 			Axis:  "nanoseconds of this computer's clock since the context was made",

@@ -31,6 +31,9 @@ type modelResult struct {
 	Links    []linkUse    `json:"link_use"`          // of links, switches and memories that have carried anything
 	Commands uint64       `json:"modelled_commands"` // that ended, copies and their legs among them
 	Solver   solverResult `json:"solver"`
+	// OneMemory are buffers of which bytes went from one host to another by the hosts' memory, which is one to the runtime: what
+	// that way takes is missing.
+	OneMemory []string `json:"one_host_memory,omitempty"`
 
 	engines []string
 	whole   uint64 // the world's time, over which use is counted

@@ -40,6 +40,7 @@ func (p *printer) makespan() {
 	}
 	if m := p.r.Model; m != nil {
 		fmt.Fprintf(p.w, "modelled on %s: %s; %s\n\n", m.Machine, p.paint(spanText(m.Makespan), text.Bold), m.reasonsText())
+		p.oneMemory(m)
 	}
 	if m := p.r.Measured; m != nil {
 		longer := ""
@@ -59,6 +60,23 @@ func (m *pathResult) reasonsText() string {
 	whole := m.Reasons.Compute + m.Reasons.Copy + m.Reasons.Memory + m.Reasons.Host
 	return fmt.Sprintf("of the critical path compute %s, copies %s, copies since memory was short %s, host %s",
 		shareText(m.Reasons.Compute, whole), shareText(m.Reasons.Copy, whole), shareText(m.Reasons.Memory, whole), shareText(m.Reasons.Host, whole))
+}
+
+// oneMemory says what is missing from the times.
+func (p *printer) oneMemory(m *modelResult) {
+	if n := len(m.OneMemory); n > 0 {
+		most := min(n, 3)
+		fmt.Fprintf(p.w, "not in these times: what a device of one host left in the host's memory and one of another took from there went no way between both: %s%s\n\n",
+			strings.Join(m.OneMemory[:most], ", "), andMore(n-most))
+	}
+}
+
+// andMore is how many there are besides.
+func andMore(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" and %d more", n)
 }
 
 // paths shows the critical path, and of a machine what was how busy.

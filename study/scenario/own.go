@@ -48,7 +48,7 @@ var argumentWords = append([]string{"read", "write", "read-write", "local"}, sli
 func (l *loader) readKernels(m *mapping) {
 	l.own = make(map[string]*ownKernel)
 	for _, n := range l.list(m.get("kernels")) {
-		l.bounded(n, "kernels", len(l.own)+1, maxObjects)
+		l.limited(n, "kernels", len(l.own)+1, "objects")
 		s := l.mapping(n, "kernel", "kernel")
 		name := l.declare(s, "kernel")
 		k := &ownKernel{line: n.GetToken().Position.Line}

@@ -25,7 +25,7 @@ func FuzzParameters(f *testing.F) {
 		if strings.Contains(text, "file") || strings.Contains(text, "input") || len(text)+len(included) > 1<<13 {
 			return
 		}
-		opt := Options{Set: map[string]string{name: value}, Files: map[string][]byte{"machines/rig.yaml": []byte(included)}, Memory: 16 << 20, limit: 1000}
+		opt := Options{Set: map[string]string{name: value}, Files: map[string][]byte{"machines/rig.yaml": []byte(included)}, Memory: 16 << 20, Limits: map[string]int{"commands": 1000}}
 		s, err := Parse(t.Context(), "s.yaml", []byte(text), opt)
 		if err != nil {
 			var bad Errors

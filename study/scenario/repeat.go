@@ -30,8 +30,8 @@ func (l *loader) readRepeat(m *mapping, depth int) {
 	case shadows:
 		l.errorf(m.get("as"), "repeat: as %q: the name is taken", name)
 		return
-	case count > uint64(l.given.limit):
-		l.errorf(m.Node, "repeat: %d times: more than %d commands", count, l.given.limit)
+	case count > uint64(l.limits["commands"]):
+		l.errorf(m.Node, "repeat: %d times: more than %d commands (--limit commands=N)", count, l.limits["commands"])
 		return
 	case m.Has("transient") && !m.isTrue("graph"):
 		l.errorf(m.get("transient"), "repeat: transient: want graph: true, too: only a graph has transients")

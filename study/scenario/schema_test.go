@@ -121,7 +121,7 @@ func TestTheSchemaRefusesWhatIsOfTheWrongForm(t *testing.T) {
 	n := 0
 	for _, file := range []string{"testdata/errors", "testdata/errors_objects", "testdata/errors_params", "testdata/errors_form"} {
 		datadriven.RunTest(t, file, func(t *testing.T, d *datadriven.TestData) string {
-			opt := Options{Set: map[string]string{}, Inputs: map[string]string{}, limit: 1000}
+			opt := Options{Set: map[string]string{}, Inputs: map[string]string{}, Limits: map[string]int{"commands": 1000}}
 			for _, a := range d.CmdArgs {
 				if name, ok := strings.CutPrefix(a.Key, "set."); ok {
 					opt.Set[name] = strings.Join(a.Vals, ",")
@@ -149,7 +149,7 @@ func TestTheSchemaAgreesOnDamagedExamples(t *testing.T) {
 		file := files[r.IntN(len(files))]
 		text, err := os.ReadFile(file)
 		require.NoError(t, err)
-		if agree(t, schema, file, mutate.Text(r, string(text)), Options{Memory: 32 << 20, limit: 1000}) {
+		if agree(t, schema, file, mutate.Text(r, string(text)), Options{Memory: 32 << 20, Limits: map[string]int{"commands": 1000}}) {
 			compared++
 		}
 	}
@@ -188,6 +188,6 @@ func FuzzSchema(f *testing.F) {
 		if strings.Contains(text, "file") || strings.Contains(text, "input") || strings.Contains(text, "include") || len(text) > 1<<13 {
 			return
 		}
-		agree(t, schema, "s.yaml", text, Options{limit: 1000})
+		agree(t, schema, "s.yaml", text, Options{Limits: map[string]int{"commands": 1000}})
 	})
 }

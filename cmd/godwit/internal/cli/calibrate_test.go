@@ -55,3 +55,12 @@ func TestCalibrateLooksWhetherItCanWriteFirst(t *testing.T) {
 	require.ErrorIs(t, err, fs.ErrNotExist)
 	require.NotContains(t, told, "of ", "nothing was measured")
 }
+
+// A bound of a scenario's is raised by its name.
+func TestLimitsByName(t *testing.T) {
+	_, _, err := godwit(t, "run", "--example", "pingpong", "--limit", "commands=1")
+	require.ErrorContains(t, err, "more than 1 commands (--limit commands=N)")
+	_, _, err = godwit(t, "run", "--example", "pingpong", "--limit", "command=1")
+	require.ErrorContains(t, err, "--limit command=1: want a number of commands, devices, items, objects, steps")
+	require.Equal(t, 2, exitCode(new(interrupts), err))
+}

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -15,6 +17,7 @@ import (
 	"godwit/examples"
 	"godwit/internal/expr"
 	"godwit/internal/input"
+	"godwit/internal/suggest"
 	"godwit/internal/yaml"
 	"godwit/study/scenario"
 	"godwit/study/sweep"
@@ -27,6 +30,7 @@ type scenarioFlags struct {
 	set     []string
 	driver  string
 	memory  string
+	limits  map[string]int
 	example string
 	policy  string
 	graph   string
@@ -42,6 +46,7 @@ func (f *scenarioFlags) register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.policy, "policy", "", "which blocks go first where a memory is short, by `NAME`: cost, lru, belady, none")
 	cmd.Flags().StringVar(&f.graph, "graph", "", "`on`, or off: repeats that are graphs are not recorded, but enqueued round by round")
 	cmd.Flags().StringVar(&f.memory, "memory", "4GiB", "`BYTES` that the scenario may name in all: buffers, content, what it reads")
+	cmd.Flags().StringToIntVar(&f.limits, "limit", nil, "`NAME=N`: another bound of what the scenario may ask for: "+strings.Join(slices.Sorted(maps.Keys(scenario.Limits())), ", "))
 	cmd.Flags().StringVar(&f.machine, "machine", "", "run in virtual time on `MACHINE`: a built-in one (godwit machines lists them) or a file")
 	completeParameters(cmd, f)
 }
@@ -65,6 +70,13 @@ func (f *scenarioFlags) options(set bool) (opt scenario.Options, err error) {
 	if opt.Memory, err = parseBytes(f.memory); err != nil || opt.Memory == 0 {
 		return opt, fmt.Errorf("--memory %q: want a number of bytes such as 4GiB", f.memory)
 	}
+	known := scenario.Limits()
+	for name, n := range f.limits {
+		if known[name] == 0 || n < 1 || n > math.MaxInt32 {
+			return opt, fmt.Errorf("--limit %s=%d: want a number of %s from 1 to %d", name, n, suggest.Among(name, slices.Sorted(maps.Keys(known))), math.MaxInt32)
+		}
+	}
+	opt.Limits = f.limits
 	for _, in := range f.inputs {
 		name, path, ok := strings.Cut(in, "=")
 		if !ok || name == "" || path == "" {
