@@ -22,7 +22,7 @@ type graphResult struct {
 	Slots  int `json:"slots"`  // buffers that stand for others in some round
 	Values int `json:"values"` // by value that are others in some round
 
-	// Period is after how many rounds the same buffers are used again; 0 is not known. A steady round is the last, or the mean of the
+	// Period is after how many rounds the same buffers are used again; 0 is not known. A steady round is the last but one, or the mean of the
 	// last as many; their bound holds for rounds without end, and where blocks had to leave, for memories of this size.
 	Period      int    `json:"period"`
 	BytesFirst  uint64 `json:"bytes_first"`  // of the first round
@@ -85,7 +85,11 @@ func (r *runner) steady(res *Result, d *graphDecl, out *graphResult) {
 	n := len(d.Rounds)
 	out.BytesFirst = moved(d.Rounds[0])
 	var accesses [][]mem.Access
-	for _, start := range d.Rounds[n-min(max(d.period(), 1), n):] {
+	period, end := min(max(d.period(), 1), n), n
+	if n > period+1 { // what the last round copies for a next one is in vain, and counts nowhere
+		end = n - 1
+	}
+	for _, start := range d.Rounds[end-period : end] {
 		out.BytesSteady += moved(start)
 		for i := start; i < start+d.Size; i++ {
 			if rec := r.recorded(i); rec != nil {
@@ -200,7 +204,7 @@ func (g *graphResult) movedText() string {
 		text += fmt.Sprintf(", %d steady ones ", g.Period)
 	}
 	switch text += sizeText(g.BytesSteady); {
-	case g.Rounds < 2*g.Period:
+	case g.Rounds <= 2*g.Period:
 		return text + " if they were more; the bound is " + sizeText(g.BytesBound)
 	case g.BytesSteady == g.BytesBound:
 		return text + ": the least possible"
