@@ -214,6 +214,15 @@ buffers: [{name: a, size: 40 KiB}, {name: b, size: 40 KiB}]
 commands:
 - {fill: a, pattern: 1}
 - {copy: a, to: b}`, "s.yaml:6: #2 copy "},
+		"no room in a graph, of whose steady rounds nothing is known": {`
+devices: [{name: d, driver: tce, memory: 64 KiB}]
+buffers: [{name: a, size: 40 KiB}, {name: b, size: 40 KiB}]
+commands:
+- repeat: 2
+  graph: true
+  do:
+  - {fill: a, pattern: 1}
+  - {copy: a, to: b}`, "s.yaml:9: #2 copy "},
 		"a kernel leaves its buffer": {two + `
 commands:
 - {launch: copy, queue: right, global: 1, args: [a, b, 5000]}`, "s.yaml:6: #1 copy(a, b, 5000): "},
@@ -238,6 +247,7 @@ commands: []`, "s.yaml:5: sub-buffer s: "},
 			var out strings.Builder
 			res.Print(&out, scenario.PrintOptions{})
 			require.Contains(t, out.String(), "not finished: "+c.want)
+			require.NotContains(t, out.String(), "least possible")
 		})
 	}
 }

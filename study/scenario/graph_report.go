@@ -164,8 +164,11 @@ func (g *graphDecl) period() int {
 	return 0
 }
 
-// graphs says what the graphs have cost.
+// graphs says what the graphs have cost. Of a run that was not finished that is not known.
 func (p *printer) graphs() {
+	if p.r.Error != "" {
+		return
+	}
 	for i := range p.r.Graphs {
 		g := &p.r.Graphs[i]
 		how := "replayed"
