@@ -85,7 +85,6 @@ var house = map[string]string{
 	"study/scenario": "internal/figures internal/storage devices/virtual study/machine internal/network study/profile internal/input internal/suggest internal/yaml internal/expr internal/flat internal/rangemap runtime lib/kernels internal/ledger study/bound devices/null devices/cpu devices/tce bufalloc",
 	"lib/backend":    "lib/pool runtime lib/kernels devices/cpu devices/opencl",
 
-	"study/graphs":     "runtime",
 	"study/poolreplay": "lib/pool runtime devices/null mem/trace study/alloc/formats",
 	"study/replay":     "eviction devices/virtual study/machine internal/storage runtime internal/icd/tracelog mem/trace",
 	"lib/metrics":      "lib/pool internal/resource",

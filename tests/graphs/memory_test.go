@@ -14,7 +14,6 @@ import (
 	"godwit/runtime"
 	"godwit/study/alloc/formats"
 	"godwit/study/bound"
-	"godwit/study/graphs"
 )
 
 // open is a context of null devices with so much memory each (0 is no limit), and a queue for each.
@@ -37,7 +36,7 @@ func open(t testing.TB, memory ...uint64) (*runtime.Context, []*runtime.Queue) {
 }
 
 // record records a graph until the end of the test.
-func record(t testing.TB, g *graphs.Graph, c *runtime.Context, queues []*runtime.Queue) *runtime.Graph {
+func record(t testing.TB, g *Graph, c *runtime.Context, queues []*runtime.Queue) *runtime.Graph {
 	t.Helper()
 	r, err := g.Record(t.Context(), c, queues)
 	require.NoError(t, err)
@@ -60,7 +59,7 @@ func replay(t testing.TB, g *runtime.Graph, c *runtime.Context, q *runtime.Queue
 // them that are in use at once (a training step on four devices 1.02), and a steady round moves the bound.
 func TestRealGraphsTakeThePeakOfWhatLives(t *testing.T) {
 	for _, n := range []int{2, 4} {
-		for _, g := range graphs.Real(n) {
+		for _, g := range Real(n) {
 			c, queues := open(t, make([]uint64, n)...)
 			r := record(t, g, c, queues)
 			var moved uint64
@@ -94,7 +93,7 @@ func TestTracesAsGraphsTakeThePeakOfWhatLives(t *testing.T) {
 		require.NoError(t, err)
 		items = items[:min(some, len(items))]
 		c, queues := open(t, 0)
-		r := record(t, graphs.Lives(items), c, queues)
+		r := record(t, Lives(items), c, queues)
 		replay(t, r, c, queues[0])
 		f := r.Figures()
 		require.Zero(t, f.Plain, f.Why)
@@ -115,7 +114,7 @@ var shares = []struct {
 }
 
 // short is how much memory each device has: a share of its data, but what its widest command needs.
-func short(g *graphs.Graph, share float64) (memory []uint64) {
+func short(g *Graph, share float64) (memory []uint64) {
 	for d := range g.Devices {
 		memory = append(memory, max(uint64(share*float64(g.Data(d))), g.Widest(d)))
 	}
@@ -134,7 +133,7 @@ func steady(t testing.TB, g *runtime.Graph, c *runtime.Context, q *runtime.Queue
 	return float64(moved) / 40
 }
 
-func boundOf(g *graphs.Graph, memory []uint64) float64 {
+func boundOf(g *Graph, memory []uint64) float64 {
 	self := func(m mem.MemoryID) mem.MemoryID { return m }
 	b := bound.WithinRound(self, append([]uint64{0}, memory...), func(b mem.BufferID) bool { return g.Buffers[b].Transient }, g.Accesses())
 	return float64(b.Compulsory + b.Capacity)
@@ -147,7 +146,7 @@ func TestLessMemoryThanData(t *testing.T) {
 		devices = append(devices, 4)
 	}
 	for _, n := range devices {
-		for _, g := range graphs.Real(n) {
+		for _, g := range Real(n) {
 			for _, s := range shares {
 				memory := short(g, s.memory)
 				c, queues := open(t, memory...)

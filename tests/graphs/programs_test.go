@@ -1,4 +1,4 @@
-package graphs
+package graphs_test
 
 import (
 	"maps"

@@ -1,7 +1,6 @@
-// Package graphs has rounds of real programs as lists of accesses, for tests and benchmarks of
-// runtime.Graph: a training step, a decoder's token and a halo exchange. Sizes are
+// Rounds of real programs as lists of accesses, for tests of runtime.Graph: a training step, a decoder's token and a halo exchange. Sizes are
 // those of the programs' arrays; kernels compute nothing.
-package graphs
+package graphs_test
 
 import (
 	"fmt"
