@@ -10,7 +10,7 @@ import (
 // Round is the policy of commands that are repeated for ever: belady, where what comes next
 // goes round a circle. Writing back counts also where another memory reads the content later: it is written to
 // the host mostly, and from there it has to go on. Time counts by its square root: of the powers tried (1/4, 1/2, 3/4, 1, 2, 8)
-// that moved least (study/graphs.TestLessMemoryThanData). Of a block that no command of the round uses it guesses that it is needed
+// that moved least (tests/graphs.TestLessMemoryThanData). Of a block that no command of the round uses it guesses that it is needed
 // when as much time has gone by as since its last use, and the round has ended.
 type Round struct {
 	commands uint64

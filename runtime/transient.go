@@ -312,8 +312,11 @@ func (rec *Recording) memory() (size, live uint64) {
 }
 
 // Placed says where a transient of the graph's recording lies: in the buffer that traces name so, from byte off on. used is false for one that no
-// command uses.
+// command uses, and for what is none.
 func (g *Graph) Placed(transient *Buffer) (in mem.BufferID, off uint64, used bool) {
+	if g.made() != nil || transient.made() != nil {
+		return 0, 0, false
+	}
 	if l := g.rec.lives[transient.root]; l != nil && l.used {
 		return l.arena.root.id, l.off, true
 	}

@@ -160,3 +160,22 @@ func TestTransientsOfWhichTooManyAreUsedAreNotWrittenBack(t *testing.T) {
 		require.Equal(t, bytes.Repeat([]byte{7}, size), got)
 	}
 }
+
+func TestNobodysTransientIsNowhere(t *testing.T) {
+	h, k := graphHouse(t)
+	x := h.buffer(64, nil)
+	rec := must(h.c.Record(h.q[0]))
+	some, idle := must(rec.Transient("some", 64)), must(rec.Transient("idle", 64))
+	require.NoError(t, must(h.q[0].EnqueueLaunch(soon(t), add(k, some, x, 1))).Release())
+	g := must(rec.Finish(soon(t)))
+	in, _, used := g.Placed(some)
+	require.True(t, used)
+	require.NotZero(t, in)
+	for _, b := range []*runtime.Buffer{nil, {}, x, idle} {
+		_, _, used := g.Placed(b)
+		require.False(t, used)
+	}
+	_, _, used = new(runtime.Graph).Placed(some)
+	require.False(t, used)
+	require.NoError(t, g.Close())
+}

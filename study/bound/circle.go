@@ -1,6 +1,7 @@
 package bound
 
 import (
+	"maps"
 	"math/big"
 	"slices"
 
@@ -58,10 +59,10 @@ func piecesOf(store func(mem.MemoryID) mem.MemoryID, commands [][]mem.Access) (o
 			cuts[a.Buffer] = append(cuts[a.Buffer], a.Range.Start, a.Range.End)
 		}
 	}
-	first := make(map[mem.BufferID]int) // of the buffer's pieces
-	for b, at := range cuts {
-		slices.Sort(at)
-		cuts[b], first[b] = slices.Compact(at), len(out)
+	first := make(map[mem.BufferID]int)                // of the buffer's pieces
+	for _, b := range slices.Sorted(maps.Keys(cuts)) { // the search's way, and so its end, depends on the order of pieces
+		slices.Sort(cuts[b])
+		cuts[b], first[b] = slices.Compact(cuts[b]), len(out)
 		for i := 1; i < len(cuts[b]); i++ {
 			out = append(out, piece{buffer: b, size: cuts[b][i] - cuts[b][i-1]})
 		}
