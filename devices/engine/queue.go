@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -46,6 +47,8 @@ type Queue struct {
 	closed bool    // protected by mu
 	abort  error   // protected by mu: why nothing starts any more; nil until Abort
 	times  []timed // protected by mu: a ring by sequence number; nil unless profiling
+
+	failures []failure // protected by mu: ascending; of an in-order queue
 
 	starts map[uint64][]StartWaiter // protected by mu: by sequence number; of commands that have not started
 }
@@ -278,8 +281,8 @@ func (q *Queue) finish(r *record, err error) {
 	r.Reset()
 	q.mu.Lock()
 	delete(q.starts, r.seq) // of a command that never started
-	for n := r.next; err != nil && n != nil; n = n.next {
-		n.told(p, err)
+	if err != nil && r.next != nil {
+		q.failures = append(q.failures, failure{r.seq, q.last.seq, err})
 	}
 	for at := &q.active; *at != nil; at = &(*at).ready {
 		if *at == r {
@@ -288,12 +291,39 @@ func (q *Queue) finish(r *record, err error) {
 		}
 	}
 	next := q.giveBack(r)
+	q.tell(next)
 	if q.live--; q.live == 0 {
 		q.drained.Broadcast()
 	}
 	q.mu.Unlock()
 	if next != nil {
 		next.release(p)
+	}
+}
+
+// failure is a command of an in-order queue that failed, for those that were behind it by then.
+type failure struct {
+	seq, until uint64 // its, and that of the last of these
+	err        error
+}
+
+// tell tells a record, which nothing is before any more, of failures of what it needs of its own queue; nil is that
+// there is none. mu is held.
+func (q *Queue) tell(r *record) {
+	for len(q.failures) > 0 && (r == nil || q.failures[0].until < r.seq) {
+		q.failures = q.failures[1:]
+	}
+	if len(q.failures) == 0 {
+		q.failures = nil
+	}
+	if r == nil || r.work == nil || r.work.notes == nil {
+		return
+	}
+	for _, seq := range r.work.notes.needs {
+		i, failed := slices.BinarySearchFunc(q.failures, seq, func(f failure, seq uint64) int { return cmp.Compare(f.seq, seq) })
+		if failed {
+			r.Failed(mem.Point{Line: q.line, Seq: seq}, q.failures[i].err)
+		}
 	}
 }
 

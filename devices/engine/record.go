@@ -88,13 +88,6 @@ func (r *record) follow(waits []mem.Wait) {
 	}
 }
 
-// told hears of the failure of a command of its queue before it. Queue.mu is held.
-func (r *record) told(p mem.Point, err error) {
-	if r.work != nil && r.work.notes != nil && slices.Contains(r.work.notes.needs, p.Seq) {
-		r.Failed(p, err)
-	}
-}
-
 // watch has r wait for all else.
 func (r *record) watch(waits []mem.Wait) {
 	for i := range waits {
