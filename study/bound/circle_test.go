@@ -3,6 +3,7 @@ package bound
 import (
 	"container/heap"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -163,10 +164,10 @@ func smallest(costs map[held]uint64) uint64 {
 	return n
 }
 
-// TestNoLoopMovesLessThanTheBound tries all schedules of tiny rounds, of whatever period.
+// TestNoLoopMovesLessThanTheBound tries all schedules of tiny rounds, of whatever period. Where all buffers are as large as
+// each other, one moves as little as the bound says; buffers leave whole, so where they are not, parts of them may have to.
 func TestNoLoopMovesLessThanTheBound(t *testing.T) {
-	var bound, least float64
-	instances, exact := 0, 0
+	alike, exact := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
 		l := &loop{capacity: []uint64{0}}
 		for range rapid.IntRange(1, 2).Draw(t, "memories") {
@@ -199,12 +200,15 @@ func TestNoLoopMovesLessThanTheBound(t *testing.T) {
 		}
 		sum := float64(got.Compulsory + got.Capacity)
 		require.LessOrEqual(t, sum, want+1e-6, "%+v", l)
-		if bound, least, instances = bound+sum, least+want, instances+1; want-sum <= 1 {
+		if len(slices.Compact(slices.Clone(l.sizes))) > 1 {
+			return
+		}
+		if alike++; want-sum <= 1 {
 			exact++
 		}
 	})
-	t.Logf("of %d rounds %d have the bound; all in all it is %.4f of the least", instances, exact, bound/least)
-	require.Greater(t, bound, 0.9*least)
+	t.Logf("of %d rounds over buffers of one size %d have the bound", alike, exact)
+	require.GreaterOrEqual(t, float64(exact), 0.95*float64(alike))
 }
 
 // TestASweepOverTooMuchMovesWhatTheBoundSays: n blocks by turns with room for k: Belady's rule keeps k-1 of n-1, on average.
