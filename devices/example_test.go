@@ -8,10 +8,18 @@ import (
 	"sync"
 
 	"godwit/devices"
-	_ "godwit/devices/cpu"
+	"godwit/devices/cpu"
 	_ "godwit/devices/tce"
+	"godwit/devices/work"
 	"godwit/mem"
+	"godwit/runtime"
 )
+
+func check(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
 
 // A driver is imported for its name, as with database/sql, and opened by it.
 func ExampleOpen() {
@@ -133,4 +141,54 @@ func ExampleExecutorOr() {
 	// Output:
 	// <nil> true
 	// true true true
+}
+
+// Each work-group adds up its part of x in local memory. What a Go kernel takes is said by types, so that a launch
+// with a number of another kind is refused.
+func ExampleLocalArg() {
+	sums := &devices.Program{Name: "sums", Go: []devices.GoKernel{{
+		Name: "sums",
+		Args: []devices.ArgInfo{
+			devices.BufferArg[float32]("x", mem.Read), devices.BufferArg[float32]("sums", mem.Write),
+			devices.LocalArg[float32]("part"), devices.ValueArg[float32]("scale"),
+		},
+		Func: func(g *work.Group) {
+			x, sums, part, scale := work.Global[float32](g, 0), work.Global[float32](g, 1), work.Local[float32](g, 2), work.Value[float32](g, 3)
+			g.Items(func(it work.Item) { part.Store(it.Local(0), scale*x.Load(it.Global(0))) })
+			total := float32(0) // all items have got as far
+			for i := range part.Len() {
+				total += part.Load(i)
+			}
+			sums.Store(g.ID(0), total)
+		},
+	}}}
+	ctx := context.Background()
+	d, err := cpu.New(cpu.Options{Name: "a"})
+	check(err)
+	c, err := runtime.NewContext(runtime.Options{Devices: []devices.Device{d}, OwnDevices: true})
+	check(err)
+	q, err := c.NewQueue(d, runtime.QueueOptions{})
+	check(err)
+	prog, err := c.Build(ctx, sums)
+	check(err)
+	kernel, err := prog.Kernel("sums")
+	check(err)
+	x, err := runtime.CreateBufferOf(c, 4, 0, []float32{1, 2, 3, 4})
+	check(err)
+	y, err := runtime.CreateBufferOf[float32](c, 2, 0, nil)
+	check(err)
+	launch := runtime.Launch{Kernel: kernel, Global: []uint64{4}, Local: []uint64{2}, NoEvent: true,
+		Args: []runtime.Arg{runtime.In(x), runtime.Out(y), runtime.Local(8), runtime.Int32(10)}}
+	_, err = q.EnqueueLaunch(ctx, launch)
+	fmt.Println(err)
+	launch.Args[3] = runtime.Float32(10)
+	_, err = q.EnqueueLaunch(ctx, launch)
+	check(err)
+	got := make([]float32, 2)
+	check(runtime.ReadSlice(ctx, q, y, 0, got))
+	fmt.Println(got)
+	check(errors.Join(x.Release(), y.Release(), c.Close(ctx)))
+	// Output:
+	// launch of sums: argument 3 (scale) is made of an integer: the kernel wants a float: invalid argument value
+	// [30 70]
 }
