@@ -97,7 +97,7 @@ run: build ## two scenarios on simulated devices: a real file's histogram, a ste
 # running, which their own tests race; what these packages start themselves is raced by RACES. The
 # race detector makes two to six of each second there, and finds nothing more.
 RACES := Signal|Interrupt|Cancel|Goroutines|OfOpenCL|RandomScenarios|NumberOfWorkers|RowsSayWhat
-ALONE := bufalloc|cmd|eviction|migration|study|subbuffer|tests/icd|internal/(expr|figures|flat|heap|ledger|network|rangemap|suggest|yaml|yardstick)
+ALONE := bufalloc|cmd|eviction|migration|study|subbuffer|tests/(graphs|icd)|internal/(expr|figures|flat|heap|ledger|network|rangemap|suggest|yaml|yardstick)
 test: ## every test, with the race detector where something runs beside something else
 	@bash tools/deps --icd
 	go test -timeout 30m $(TESTFLAGS) ./tests/icd $$(go list ./... | grep -E '^[^/]+/($(ALONE))(/|$$)')
