@@ -172,7 +172,7 @@ func threadTime(b *testing.B) float64 {
 // calls are in it. To set them apart take a library of which calls return at once:
 //
 //	gcc -O2 -pthread -shared -fPIC -o /tmp/libinstant.so tests/icd/testdata/instant*.c
-//	GODWIT_OPENCL_LIBRARY=/tmp/libinstant.so go test ./tests -run - -bench Graph/opencl
+//	OCL_ICD_VENDORS=/tmp/libinstant.so OCL_ICD_FILENAMES=/tmp/libinstant.so go test ./tests -run - -bench Graph/opencl
 func BenchmarkGraph(b *testing.B) {
 	for _, driver := range []string{"null", "cpu", "opencl"} {
 		b.Run(driver, func(b *testing.B) {
