@@ -2,14 +2,11 @@ package runtime_test
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
 
 	"godwit/devices"
 	"godwit/devices/tce"
-	"godwit/lib/kernels"
 	"godwit/mem"
 	"godwit/runtime"
 )
@@ -125,45 +122,4 @@ func ExampleQueue_EnqueueMap() {
 	// Output:
 	// [7 7 7 7]
 	// [7 9 7 7 7 7]
-}
-
-// Commands that are enqueued again and again are recorded once. A replay may have other values and other
-// buffers in slots; what it moves, and how much memory it takes, is known before.
-func ExampleGraph() {
-	ctx := context.Background()
-	c, q := accelerator(runtime.Options{})
-	p, err := c.Build(ctx, kernels.Program())
-	check(err)
-	scale, err := p.Kernel("scale_f64")
-	check(err)
-	b, err := c.CreateBuffer(8, 0, binary.LittleEndian.AppendUint64(nil, math.Float64bits(1)))
-	check(err)
-
-	rec, err := c.Record(q)
-	check(err)
-	e, err := q.EnqueueLaunch(ctx, runtime.Launch{Kernel: scale, Global: []uint64{1},
-		Args: []runtime.Arg{runtime.Buf(b), runtime.Buf(b), runtime.Float64(2), runtime.Uint64(1)}})
-	check(err)
-	factor, err := rec.Value(e, 2)
-	check(err)
-	by := func(v runtime.Value, f float64) runtime.Bindings {
-		return runtime.Bindings{Values: []runtime.NewValue{{Value: v, Arg: runtime.Float64(f)}}}
-	}
-	g, err := rec.Finish(ctx)
-	check(err)
-	for _, f := range []float64{3, 5} {
-		done, err := g.Replay(ctx, q, by(factor, f))
-		check(err)
-		check(done.Release())
-	}
-	got := make([]byte, 8)
-	read, err := q.EnqueueRead(ctx, b, 0, got)
-	check(err)
-	check(read.Wait(ctx))
-	fmt.Println(math.Float64frombits(binary.LittleEndian.Uint64(got)))
-	fmt.Println(g.Figures() == runtime.GraphFigures{Commands: 1, Replays: 2, Entry: 0})
-	check(errors.Join(e.Release(), read.Release(), g.Close(), b.Release(), c.Close(ctx)))
-	// Output:
-	// 15
-	// true
 }
