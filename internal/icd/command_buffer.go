@@ -213,15 +213,15 @@ func (d *draft) add(c *command) error {
 }
 
 // waits are the events that a command is recorded with: its sync points, the last barrier, and for a barrier without sync points
-// everything before. What its own in-order queue orders is left out.
+// everything before, without what only orders it and its in-order queue orders as well.
 func (d *draft) waits(c *command) (list []runtime.Event) {
 	wait := func(i int) {
 		if o := c.b.commands[i]; o.on != c.on || c.b.loose(c.on) {
 			list = append(list, d.events[i])
 		}
 	}
-	for _, i := range c.after {
-		wait(i)
+	for _, i := range c.after { // also of its own in-order queue, which passes no failure on
+		list = append(list, d.events[i])
 	}
 	if d.barrier >= 0 && !slices.Contains(c.after, d.barrier) {
 		wait(d.barrier)

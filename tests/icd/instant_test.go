@@ -61,6 +61,14 @@ func TestAFailureOfALaunchThatNobodyAsksAfterIsSeen(t *testing.T) {
 	}
 }
 
+// A sync point passes a failure on, as an event in a wait list does, also where the queue is in order. (Not on NVIDIA's, where
+// launches that nobody observes have no events and a kernel that fails takes all later commands with it.)
+func TestASyncPointPassesAFailureOn(t *testing.T) {
+	r := instant(t, "INSTANT_NAME=Instant", "INSTANT_FAIL=1").run(t, time.Minute, "", compile(t, "command_buffer_fails"), "Godwit")
+	require.True(t, r.ok(), "%v", r)
+	require.Regexp(t, `(?m)^OK$`, r.out)
+}
+
 // BenchmarkOnADriverThatTakesNoTime is what calls cost in Godwit alone: medians of as many runs as
 // -benchtime asks for.
 func BenchmarkOnADriverThatTakesNoTime(b *testing.B) {
