@@ -15,7 +15,8 @@ import (
 )
 
 // Step is operations on tensors that were recorded and can be run any number of times: their copies are planned once, and
-// a run takes a fraction of what enqueueing them does (runtime.Graph). All methods are safe for use from many goroutines.
+// a run takes a fraction of what enqueueing them does (runtime.Graph). Methods are safe for use from many goroutines, but for Input:
+// inputs have the order of its calls.
 type Step struct {
 	on     []*backend.Handle // immutable
 	rec    *runtime.Recording
