@@ -48,6 +48,8 @@ type Eviction struct {
 	Backs Plan
 	// Stays says, where there is not enough that may go, what keeps the rest.
 	Stays []stay
+	// Asked says that nobody is going to carry it out: the order in which blocks would leave stays as it was.
+	Asked bool
 
 	tried []Victim
 }
@@ -168,7 +170,7 @@ func (p *Planner) evictFrom(dst *Eviction, m mem.MemoryID, short []mem.MemoryID,
 	if m == mem.Host {
 		return false
 	}
-	r := p.inOrder(m, policy)
+	r := p.inOrder(m, policy, dst.Asked)
 	defer r.restore()
 	first := len(dst.Victims)
 	for ask := 1; ; {

@@ -99,6 +99,7 @@ type Planner struct {
 	residents  [][]int32 // by memory: its blocks, in no order
 	footprints []footprint
 	rankings   []ranking // by memory: in which order they would leave
+	asked      ranking   // scratch of questions
 	serial     uint64    // of the last block that was ranked
 	evictions  uint64    // how often Evict was asked
 

@@ -56,8 +56,14 @@ func (a *ranked) before(b *ranked) bool {
 	return cmp.Or(cmp.Compare(a.score, b.score), cmp.Compare(a.used, b.used), cmp.Compare(a.id, b.id), cmp.Compare(a.start, b.start)) < 0
 }
 
-// inOrder brings the order of a memory's blocks up to date.
-func (p *Planner) inOrder(m mem.MemoryID, policy eviction.Policy) *ranking {
+// inOrder brings the order of a memory's blocks up to date. A question (Eviction.Asked) has one of
+// its own, made anew each time, so that who asks changes nothing.
+func (p *Planner) inOrder(m mem.MemoryID, policy eviction.Policy, asked bool) *ranking {
+	if asked {
+		p.asked.anew(policy, p.clock+1)
+		p.rankAll(&p.asked, m)
+		return &p.asked
+	}
 	r, n := &p.rankings[m], len(p.residents[m])
 	ranker, keeps := policy.(eviction.Ranker)
 	var epoch uint64
@@ -68,25 +74,40 @@ func (p *Planner) inOrder(m mem.MemoryID, policy eviction.Policy) *ranking {
 	r.exact = r.asking || !keeps || n <= fewBlocks || !r.same(policy) || r.epoch != epoch || r.aged(p.clock+1, n) || len(r.heap.Items) > 2*n
 	r.asking = true
 	if r.exact {
-		if !r.same(policy) {
-			r.policy, r.comparable = policy, reflect.ValueOf(policy).Comparable()
-			r.settled = eviction.IsSettled(policy)
-		}
-		r.epoch, r.base = epoch, p.clock+1
-		r.heap.Before, r.heap.Items, r.came = (*ranked).before, r.heap.Items[:0], r.came[:0]
+		r.anew(policy, p.clock+1)
+		r.epoch = epoch
 		for _, i := range p.residents[m] {
-			r.heap.Items = append(r.heap.Items, p.ranked(r, i))
+			p.number(i)
 		}
-		r.heap.Init()
+		p.rankAll(r, m)
 		return r
 	}
 	for _, i := range r.came {
 		if k := &p.blocks[i]; !k.r.Empty() && k.memory == m && k.serial == 0 {
+			p.number(i)
 			r.heap.Push(p.ranked(r, i))
 		}
 	}
 	r.came = r.came[:0]
 	return r
+}
+
+// anew begins an order by a policy, as of a command.
+func (r *ranking) anew(policy eviction.Policy, now uint64) {
+	if !r.same(policy) {
+		r.policy, r.comparable = policy, reflect.ValueOf(policy).Comparable()
+		r.settled = eviction.IsSettled(policy)
+	}
+	r.base, r.exact = now, true
+	r.heap.Before, r.heap.Items, r.came, r.aside, r.top = (*ranked).before, r.heap.Items[:0], r.came[:0], r.aside[:0], r.top[:0]
+}
+
+// rankAll makes an order of all blocks of a memory.
+func (p *Planner) rankAll(r *ranking, m mem.MemoryID) {
+	for _, i := range p.residents[m] {
+		r.heap.Items = append(r.heap.Items, p.ranked(r, i))
+	}
+	r.heap.Init()
 }
 
 // aged reports whether scores of so many blocks have to be asked for anew.
@@ -99,11 +120,15 @@ func (r *ranking) aged(now uint64, blocks int) bool {
 // one can be compared with any other.
 func (r *ranking) same(policy eviction.Policy) bool { return r.comparable && r.policy == policy }
 
-// ranked is a block's place, given a number of its own.
+// number gives a block a new number, so that no place that was made before is its own.
+func (p *Planner) number(i int32) {
+	p.serial++
+	p.blocks[i].serial = p.serial
+}
+
+// ranked is a block's place.
 func (p *Planner) ranked(r *ranking, i int32) ranked {
 	k := &p.blocks[i]
-	p.serial++
-	k.serial = p.serial
 	return ranked{p.score(r, p.candidate(k)), k.used, p.buffers[k.buffer].id(k.buffer), k.r.Start, i, k.serial}
 }
 

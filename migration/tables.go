@@ -61,6 +61,39 @@ func (p *Planner) Segments(id mem.BufferID) ([]Segment, error) {
 	return out, nil
 }
 
+// Resident is how many bytes of a range of a buffer a memory holds in their latest version, or will
+// when what is under way has ended. It fails with mem.ErrInvalidBuffer or mem.ErrInvalidValue where
+// there is no such buffer, memory or range.
+func (p *Planner) Resident(id mem.BufferID, m mem.MemoryID, r mem.Range) (bytes uint64, err error) {
+	b, err := p.inside(id, r)
+	if err == nil {
+		m, err = p.store(m)
+	}
+	if err != nil {
+		return 0, err
+	}
+	for part, c := range b.content.In(r) {
+		if c.valid.Has(m) {
+			bytes += part.Size()
+		}
+	}
+	return bytes, nil
+}
+
+// Time is how long a plan's copies are expected to take one after the other, in seconds; it is not
+// known where the time of one is not.
+func (p *Planner) Time(plan *Plan) (seconds float64, known bool) {
+	for i := range plan.Steps {
+		st := &plan.Steps[i]
+		t, ok := p.time(p.buffers[uint32(st.Buffer)], st.From, st.To, st.Range)
+		if !ok {
+			return 0, false
+		}
+		seconds += t
+	}
+	return seconds, true
+}
+
 // pending reports whether a writer of r has not succeeded yet.
 func (s *store) pending(r mem.Range) bool {
 	if s == nil {

@@ -7,6 +7,7 @@ import (
 
 	"godwit/devices"
 	"godwit/devices/tce"
+	"godwit/lib/kernels"
 	"godwit/mem"
 	"godwit/runtime"
 )
@@ -122,4 +123,47 @@ func ExampleQueue_EnqueueMap() {
 	// Output:
 	// [7 7 7 7]
 	// [7 9 7 7 7 7]
+}
+
+// A program with a choice of devices asks each what a launch would cost there: here what has to move, and what
+// others have to fetch again.
+func ExampleQueue_Preview() {
+	ctx := context.Background()
+	var devs []devices.Device
+	for _, name := range []string{"left", "right"} {
+		d, err := tce.New(tce.Options{Name: name, Memory: 64 << 10})
+		check(err)
+		devs = append(devs, d)
+	}
+	c, err := runtime.OpenContext(ctx, runtime.Options{Devices: devs, OwnDevices: true})
+	check(err)
+	prog, err := c.Build(ctx, kernels.Program())
+	check(err)
+	scale, err := prog.Kernel("scale")
+	check(err)
+	var queues []*runtime.Queue
+	for _, d := range devs {
+		q, err := c.NewQueue(d, runtime.QueueOptions{})
+		check(err)
+		queues = append(queues, q)
+	}
+	weights, err := filled(c, queues[0], "weights", 48<<10, 1)
+	check(err)
+	other, err := filled(c, queues[1], "other", 48<<10, 1)
+	check(err)
+	for _, q := range queues {
+		v, err := q.Preview(runtime.Launch{Kernel: scale, Global: []uint64{64}, Args: []runtime.Arg{
+			runtime.Buf(weights), runtime.Buf(weights), runtime.Float32(2), runtime.Uint64(12 << 10),
+		}})
+		check(err)
+		fmt.Println(v.Bytes>>10, "KiB to bring,", v.WrittenBack>>10, "KiB to write back first,", v.Refetch>>10, "KiB to fetch again")
+	}
+	there, err := weights.Resident(devs[0])
+	check(err)
+	fmt.Println(there>>10, "KiB are on the left")
+	check(errors.Join(weights.Release(), other.Release(), c.Close(ctx)))
+	// Output:
+	// 0 KiB to bring, 0 KiB to write back first, 0 KiB to fetch again
+	// 48 KiB to bring, 48 KiB to write back first, 48 KiB to fetch again
+	// 48 KiB are on the left
 }
