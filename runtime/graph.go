@@ -61,10 +61,19 @@ type NewValue struct {
 	Arg   Arg // by value, of the same size
 }
 
+// NewMemory changes the program's memory that a recorded write or read uses in a replay.
+type NewMemory struct {
+	Memory HostMemory
+	Bytes  []byte // of the same length
+}
+
 // Bindings are what a replay is given.
 type Bindings struct {
 	Slots  []Binding  // each slot of the recording, once
 	Values []NewValue // others are as recorded
+	// Memory is what recorded writes and reads use in place of the memory that they were recorded with; the last one
+	// of a command counts. It is the runtime's until the command has ended, and kept until the next replay.
+	Memory []NewMemory
 	// Queues, where not empty, are taken in place of those on which the commands were recorded, in the order
 	// in which the recording named these; each is of the same device.
 	Queues []*Queue

@@ -1,6 +1,7 @@
 package runtime_test
 
 import (
+	"bytes"
 	"errors"
 	"math"
 	"sync"
@@ -83,6 +84,54 @@ func TestAValueIsOfOneReplayThoughThePlainRouteComesBetween(t *testing.T) {
 	require.EqualValues(t, 1, first(t, h, x))
 	require.NoError(t, replayed(t, h, g, runtime.Bindings{Slots: apart}))
 	require.EqualValues(t, 1, first(t, h, x), "the value is what was recorded")
+}
+
+// Each replay reads into memory of its own, and writes from it, though they run at once and take either route; without any it uses what was recorded.
+func TestReplaysUseHostMemoryOfTheirOwn(t *testing.T) {
+	h, _ := graphHouse(t)
+	ctx, q := soon(t), h.q[0]
+	x, y := h.buffer(256, make([]byte, 256)), h.buffer(128, make([]byte, 128))
+	left, right := must(x.Sub(0, 128, 0)), must(x.Sub(128, 128, 0))
+	rec := must(h.c.Record(h.q...))
+	a, b := must(rec.Slot("a", 128, 0)), must(rec.Slot("b", 128, 0))
+	recorded, got := bytes.Repeat([]byte{99}, 128), make([]byte, 256)
+	row := runtime.Box{Row: 128}
+	write := must(q.EnqueueWrite(ctx, a, 0, recorded))
+	copied := must(h.q[1].EnqueueCopy(ctx, a, b, 0, 0, 128, write))
+	read := must(h.q[1].EnqueueRead(ctx, b, 0, got[:128], copied))
+	rows := must(h.q[1].EnqueueReadRect(ctx, b, row, got[128:], row, [3]uint64{128, 1, 1}, copied))
+	into, from, intoRows := must(rec.HostMemory(read)), must(rec.HostMemory(write)), must(rec.HostMemory(rows))
+	_, err := rec.HostMemory(copied)
+	require.ErrorIs(t, err, mem.ErrInvalidOperation)
+	require.ErrorContains(t, err, "uses no memory of the program's")
+	g := must(rec.Finish(ctx))
+	_, err = rec.HostMemory(read)
+	require.ErrorIs(t, err, mem.ErrInvalidOperation, "the recording is over")
+	require.NoError(t, errors.Join(write.Release(), copied.Release(), read.Release(), rows.Release()))
+
+	apart := []runtime.Binding{{Slot: a, Buffer: left}, {Slot: b, Buffer: y}}
+	one := []runtime.Binding{{Slot: a, Buffer: left}, {Slot: b, Buffer: right}}
+	var wants, all [][]byte
+	for i := range 8 {
+		in := runtime.Bindings{Slots: apart}
+		if i%4 == 3 {
+			in.Slots = one // the plain route
+		}
+		want, mine := bytes.Repeat([]byte{byte(i)}, 128), make([]byte, 256)
+		in.Memory = []runtime.NewMemory{{Memory: from, Bytes: want}, {Memory: into, Bytes: mine[:128]}, {Memory: intoRows, Bytes: mine[128:]}}
+		h.ok(g.Replay(ctx, q, in))
+		wants, all = append(wants, want, want), append(all, mine[:128], mine[128:])
+	}
+	require.NoError(t, replayed(t, h, g, runtime.Bindings{Slots: apart}))
+	require.Equal(t, wants, all)
+	require.Equal(t, append(recorded, recorded...), got)
+	require.EqualValues(t, 2, g.Figures().Plain)
+	for name, m := range map[string]runtime.NewMemory{"127 bytes, in place of 128": {Memory: from, Bytes: recorded[:127]}, "another recording": {Bytes: recorded}} {
+		_, err := g.Replay(ctx, q, runtime.Bindings{Slots: apart, Memory: []runtime.NewMemory{m}})
+		require.ErrorIs(t, err, mem.ErrInvalidValue)
+		require.ErrorContains(t, err, name)
+	}
+	require.NoError(t, errors.Join(left.Release(), right.Release()))
 }
 
 // What a replay gets is held to the rules of an enqueue.

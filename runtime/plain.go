@@ -22,6 +22,7 @@ type instance struct {
 	buffers  map[*root]*Buffer   // that slots are bound to
 	uses     []boundUse
 	changed  []Value  // from what was recorded
+	moved    []int    // commands that use other memory of the program's than recorded
 	queues   []*Queue // that took the place of the recording's
 }
 
@@ -75,7 +76,7 @@ func (in *instance) handle(of *Buffer) *Buffer {
 	return b
 }
 
-// bind puts the buffers and values of a replay in their places. c.mu is held.
+// bind puts the buffers, values and memory of a replay in their places. c.mu is held.
 func (in *instance) bind(to *Bindings) error {
 	clear(in.buffers)
 	for i := range to.Slots {
@@ -101,6 +102,15 @@ func (in *instance) bind(to *Bindings) error {
 		in.commands[v.command].launch.Args[v.arg] = in.from[v.command].launch.Args[v.arg]
 	}
 	in.changed = in.changed[:0]
+	for _, i := range in.moved {
+		in.commands[i].req.data = in.from[i].req.data
+	}
+	in.moved = in.moved[:0]
+	for i := range to.Memory {
+		m := &to.Memory[i]
+		in.commands[m.Memory.command].req.data = m.Bytes
+		in.moved = append(in.moved, m.Memory.command)
+	}
 	if !slices.Equal(in.queues, to.Queues) {
 		in.onto(to.Queues)
 	}

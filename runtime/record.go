@@ -192,6 +192,34 @@ func (rec *Recording) Value(e Event, i int) (Value, error) {
 	return Value{rec, k, i}, nil
 }
 
+// HostMemory is the program's memory that a recorded write or read uses; replays may use other.
+type HostMemory struct {
+	rec     *Recording
+	command int
+}
+
+// HostMemory names the memory of the recorded write or read that e stands for. It fails with mem.ErrInvalidEvent where e
+// stands for none of this recording, and with mem.ErrInvalidOperation where that uses no memory of the program's.
+func (rec *Recording) HostMemory(e Event) (HostMemory, error) {
+	if err := rec.enter(); err != nil {
+		return HostMemory{}, err
+	}
+	defer rec.c.unlock()
+	k, err := rec.command(e)
+	if err != nil {
+		return HostMemory{}, err
+	}
+	if op := rec.commands[k].req.op; !op.usesHostMemory() {
+		return HostMemory{}, fmt.Errorf("recorded command %d (%v) uses no memory of the program's: %w", k, op, mem.ErrInvalidOperation)
+	}
+	return HostMemory{rec, k}, nil
+}
+
+// usesHostMemory reports whether a command's data is the program's, as long as it runs.
+func (op opcode) usesHostMemory() bool {
+	return op == opRead || op == opWrite || op == opReadRect || op == opWriteRect
+}
+
 // command is the number of the recorded command that an event stands for. c.mu is held.
 func (rec *Recording) command(e Event) (int, error) {
 	t := &rec.c.events

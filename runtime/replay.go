@@ -77,6 +77,20 @@ func (g *Graph) check(q *Queue, in *Bindings) error {
 			return err
 		}
 	}
+	return g.checkMemory(in)
+}
+
+// checkMemory tests what is to take the place of recorded memory.
+func (g *Graph) checkMemory(in *Bindings) error {
+	for i := range in.Memory {
+		m := &in.Memory[i]
+		if m.Memory.rec != g.rec {
+			return fmt.Errorf("memory %d is of another recording: %w", i, mem.ErrInvalidValue)
+		}
+		if n := len(g.rec.commands[m.Memory.command].req.data); len(m.Bytes) != n {
+			return fmt.Errorf("memory %d has %d bytes, in place of %d: %w", i, len(m.Bytes), n, mem.ErrInvalidValue)
+		}
+	}
 	return nil
 }
 
@@ -503,7 +517,7 @@ func (g *Graph) command(i int) *devices.Command {
 		c.command(&k.req, k.launch)
 		p.keep(&c.scratch.cmd)
 		c.forget()
-		p.ready = k.req.op != opRead && k.req.op != opWrite // whose bytes may be page-locked since, or no more
+		p.ready = !k.req.op.usesHostMemory() // which may be page-locked since, or no more
 	}
 	p.cmd.Tag = c.commandSeq + 1
 	return &p.cmd

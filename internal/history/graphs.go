@@ -13,8 +13,8 @@ import (
 // Graphs. Where Config.Graphs is set, neighbouring operations are recorded and replayed in
 // place of being enqueued: what a graph does is what its commands would do (C16), so
 // model, account and verdict are those of any history. Some of their buffers are slots, some of
-// their values are changed, and some go by way of a transient: by two commands, on two queues. A graph is replayed
-// again at once, and later, among commands of other operations.
+// their values and of what they write are changed, and some go by way of a transient: by two commands, on two queues. A graph is replayed
+// again at once, and later, among commands of other operations; each time it reads into memory of its own.
 
 // most operations of a graph, and graphs that are kept for later.
 const (
@@ -32,12 +32,13 @@ type round struct {
 	last   []int    // by operation: its command, the last where it goes by way of a transient
 	by     []*queue // by operation: where the command before brings its bytes to a transient; nil where none does
 	cmds   int
-	got    [][]byte
+	got    [][]byte // by operation: of the last replay; nil where it reads nothing
 	graph  *runtime.Graph
 	slots  map[int]*runtime.Buffer // by view
 	values []runtime.NewValue
+	memory []runtime.NewMemory // of writes that were recorded with other bytes
+	reads  map[int]runtime.HostMemory
 	views  []*runtime.Buffer // that the operations named
-	again  bool              // it can be replayed more than once
 	// pointers says that it uses shared virtual memory: whose pointers may be freed before it is replayed later
 	pointers bool
 }
@@ -69,12 +70,12 @@ func (r *replay) rounds(i int) (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("recording: %w", err)
 	}
-	for first := true; first || g.again && dice.IntN(2) == 0; first = false {
+	for first := true; first || dice.IntN(2) == 0; first = false {
 		if err := r.replayRound(g, &ops[i]); err != nil {
 			return 0, err
 		}
 	}
-	if !g.again || g.pointers {
+	if g.pointers {
 		return n, r.closeGraph(g)
 	}
 	if r.graphs = append(r.graphs, g); len(r.graphs) > keptGraph {
@@ -149,12 +150,11 @@ func (r *replay) named(op *operation) func(yield func(int) bool) {
 
 // record makes a graph of operations.
 func (r *replay) record(ops []operation, dice *rand.Rand) (g *round, err error) {
-	g = &round{slots: make(map[int]*runtime.Buffer), views: slices.Clone(r.views), again: true}
+	g = &round{slots: make(map[int]*runtime.Buffer), reads: make(map[int]runtime.HostMemory), views: slices.Clone(r.views)}
 	var queues []*runtime.Queue
 	for i := range ops {
 		q := r.queueFor(&ops[i])
 		g.ops, g.queues = append(g.ops, &ops[i]), append(g.queues, q)
-		g.again = g.again && !ops[i].reads()
 		if !slices.Contains(queues, q.Queue) {
 			queues = append(queues, q.Queue)
 		}
@@ -227,7 +227,8 @@ func (r *replay) recordOne(g *round, rec *runtime.Recording, op *operation, even
 	if op.reads() {
 		got = slices.Repeat([]byte{untouched}, op.bytes())
 	}
-	as, changed := *op, (op.Kind == opMix || op.Kind == opProduce) && dice.IntN(2) == 0
+	writes := op.Kind == opWrite || op.Kind == opWriteRect
+	as, changed := *op, (writes || op.Kind == opMix || op.Kind == opProduce) && dice.IntN(2) == 0
 	if changed {
 		as.Salt++
 	}
@@ -242,7 +243,15 @@ func (r *replay) recordOne(g *round, rec *runtime.Recording, op *operation, even
 	}
 	events[op.ID] = e
 	g.got, g.by, g.last, g.cmds = append(g.got, got), append(g.by, by), append(g.last, g.cmds), g.cmds+1
-	if changed {
+	switch {
+	case op.reads():
+		g.reads[len(g.got)-1], err = rec.HostMemory(e)
+		return err
+	case changed && writes && by == nil:
+		m, err := rec.HostMemory(e)
+		g.memory = append(g.memory, runtime.NewMemory{Memory: m, Bytes: op.content()})
+		return err
+	case changed && !writes:
 		l := r.launch(r.queueFor(op), op)
 		v, err := rec.Value(e, len(l.Args)-1)
 		if err != nil {
@@ -294,13 +303,19 @@ func (r *replay) detour(g *round, rec *runtime.Recording, op *operation, got []b
 func (r *replay) replayRound(g *round, now *operation) error {
 	defer r.hurry()()
 	r.faults.begin(now.ID, len(r.log)+len(g.ops), r.epoch)
-	in := runtime.Bindings{Values: g.values, Events: make([]runtime.Event, g.cmds)}
+	in := runtime.Bindings{Values: g.values, Memory: slices.Clone(g.memory), Events: make([]runtime.Event, g.cmds)}
 	for view, s := range g.slots {
 		in.Slots = append(in.Slots, runtime.Binding{Slot: s, Buffer: r.views[view]})
 	}
 	slices.SortFunc(in.Slots, func(a, b runtime.Binding) int {
 		return int(a.Buffer.View().Range.Start) - int(b.Buffer.View().Range.Start)
 	})
+	for i, op := range g.ops {
+		if m, ok := g.reads[i]; ok {
+			g.got[i] = slices.Repeat([]byte{untouched}, op.bytes())
+			in.Memory = append(in.Memory, runtime.NewMemory{Memory: m, Bytes: g.got[i]})
+		}
+	}
 	var outside []runtime.Event
 	for _, op := range g.ops {
 		for _, id := range op.Wait {

@@ -7,14 +7,12 @@ import (
 	"fmt"
 	"slices"
 
-	"godwit/internal/flat"
 	"godwit/mem"
 	"godwit/runtime"
 )
 
 // Graphs of a run (load_graph.go). The first time that a graph's round comes it is
-// recorded; each round is a replay. Host memory of a recording's reads and writes is used by each replay. So a replay comes
-// only when the reads of the one before have ended, and have been taken out; and the writes, where they write something else.
+// recorded; each round is a replay, with the host memory of its own commands.
 
 // graphRun is a graph of a run.
 type graphRun struct {
@@ -23,9 +21,8 @@ type graphRun struct {
 	queue      *runtime.Queue // of the markers: none of the commands' own waits for a round
 	slots      []slotRun
 	values     []valueRun
-	host       [][]byte                // by command of a round: host memory of its own; nil where what the first has will do
+	memory     []memoryRun
 	events     []runtime.Event         // by command of a round: of the last
-	last       int                     // the command with which the last round began; -1 is none
 	plain      map[int]bool            // rounds, by their first command, that took the plain route
 	took       []int64                 // by round: nanoseconds of the call that replayed it
 	arenas     map[int]placed          // by index into Buffers: of transients
@@ -44,12 +41,15 @@ type valueRun struct {
 	command, arg int // of the round
 }
 
+// memoryRun is the host memory of a write or read.
+type memoryRun struct {
+	memory  runtime.HostMemory
+	command int // of the round
+}
+
 // replay carries out the round that begins with command i.
 func (r *runner) replay(ctx context.Context, i int) error {
 	g, err := r.recordedGraph(ctx, i)
-	if err == nil {
-		err = r.turn(ctx, g, i)
-	}
 	if err != nil {
 		return err
 	}
@@ -60,13 +60,15 @@ func (r *runner) replay(ctx context.Context, i int) error {
 	for _, v := range g.values {
 		in.Values = append(in.Values, runtime.NewValue{Value: v.value, Arg: runtime.Bytes(r.s.Commands[i+v.command].Args[v.arg].Value)})
 	}
+	for _, m := range g.memory {
+		in.Memory = append(in.Memory, runtime.NewMemory{Memory: m.memory, Bytes: r.hostMemory(i + m.command)})
+	}
 	clear(g.events)
 	plain, began := g.graph.Figures().Plain, r.ctx.Now()
 	e, err := g.graph.Replay(ctx, g.queue, in)
 	g.took = append(g.took, r.ctx.Now()-began)
 	g.plain[i] = g.graph.Figures().Plain > plain
 	r.events = append(r.events, g.events...)
-	g.last = i
 	if err != nil {
 		at := i
 		if part := (*runtime.ReplayError)(nil); errors.As(err, &part) {
@@ -84,28 +86,6 @@ func (r *runner) replay(ctx context.Context, i int) error {
 	return e.Release()
 }
 
-// turn readies a graph's host memory for the round that begins with command next, or for none where that is negative.
-func (r *runner) turn(ctx context.Context, g *graphRun, next int) error {
-	for k, own := range g.host {
-		if own == nil {
-			continue
-		}
-		reads := r.s.Commands[g.decl.Rounds[0]+k].Kind == opRead
-		if g.last >= 0 {
-			if err := r.waitCommand(ctx, g.last+k); err != nil {
-				return err
-			}
-			if reads && !r.stamps() {
-				copy(r.reads[g.last+k], own)
-			}
-		}
-		if !reads && next >= 0 && !r.stamps() {
-			copy(own, r.data[next+k])
-		}
-	}
-	return nil
-}
-
 // recordedGraph is the graph of command i, which begins a round: the first time it is recorded.
 func (r *runner) recordedGraph(ctx context.Context, i int) (*graphRun, error) {
 	k := r.s.Commands[i].Graph - 1
@@ -116,7 +96,7 @@ func (r *runner) recordedGraph(ctx context.Context, i int) (*graphRun, error) {
 	if g.graph != nil {
 		return g, nil
 	}
-	*g = graphRun{decl: &r.s.Graphs[k], last: -1, plain: make(map[int]bool)}
+	*g = graphRun{decl: &r.s.Graphs[k], plain: make(map[int]bool)}
 	if line, what, err := r.record(ctx, g, i); err != nil {
 		return nil, r.s.blame(line, what, err)
 	}
@@ -151,12 +131,8 @@ func (r *runner) record(ctx context.Context, g *graphRun, i int) (line int, what
 }
 
 // beginRecording has the queues of a round record.
-func (r *runner) beginRecording(g *graphRun, i int) (*runtime.Recording, error) {
-	err := r.ownHostMemory(g, i)
-	if err == nil {
-		g.queue, err = r.ctx.NewQueue(r.devs["host"], runtime.QueueOptions{Name: fmt.Sprintf("graph of line %d", g.decl.Line), OutOfOrder: true})
-	}
-	if err != nil {
+func (r *runner) beginRecording(g *graphRun, i int) (_ *runtime.Recording, err error) {
+	if g.queue, err = r.ctx.NewQueue(r.devs["host"], runtime.QueueOptions{Name: fmt.Sprintf("graph of line %d", g.decl.Line), OutOfOrder: true}); err != nil {
 		return nil, err
 	}
 	var queues []*runtime.Queue
@@ -181,19 +157,18 @@ func (r *runner) locate(g *graphRun) {
 // recordCommands enqueues the commands of a round while their queues record.
 func (r *runner) recordCommands(ctx context.Context, rec *runtime.Recording, g *graphRun, i int) error {
 	for k := range g.decl.Size {
-		own := g.host[k]
-		data, reads := r.data[i+k], r.reads[i+k]
-		if own != nil && reads != nil {
-			r.reads[i+k] = own
-		} else if own != nil {
-			r.data[i+k] = own
-		}
 		e, err := r.enqueue(ctx, i+k)
-		r.data[i+k], r.reads[i+k] = data, reads
 		if err != nil {
 			return err
 		}
 		r.events = append(r.events, e)
+		if r.hostMemory(i+k) != nil {
+			m, err := rec.HostMemory(e)
+			if err != nil {
+				return err
+			}
+			g.memory = append(g.memory, memoryRun{m, k})
+		}
 		for n := range r.s.Commands[i+k].Args {
 			if !r.s.valueVaries(g.decl, k, n) {
 				continue
@@ -219,37 +194,15 @@ func (s *Scenario) valueVaries(g *graphDecl, k, n int) bool {
 	return false
 }
 
-// ownHostMemory gives the reads of a graph, and the writes that do not write the same in each round, memory of their own.
-func (r *runner) ownHostMemory(g *graphRun, i int) (err error) {
-	g.host = make([][]byte, g.decl.Size)
-	for k := range g.host {
-		c := &r.s.Commands[i+k]
-		switch {
-		case c.Kind == opRead && r.stamps():
-			g.host[k] = r.reads[i+k]
-		case c.Kind == opRead:
-			if g.host[k], err = r.room(c.hostBytes()); err == nil {
-				flat.Repeat(g.host[k], []byte{gapByte})
-			}
-		case c.Kind == opWrite && r.contentVaries(g.decl, k):
-			g.host[k], err = r.room(c.hostBytes())
-		}
-		if err != nil {
-			return err
-		}
+// hostMemory is the memory of a write or read; else nil.
+func (r *runner) hostMemory(i int) []byte {
+	switch r.s.Commands[i].Kind {
+	case opWrite:
+		return r.data[i]
+	case opRead:
+		return r.reads[i]
 	}
 	return nil
-}
-
-// contentVaries reports whether the write that is command k of a round writes something else in some round.
-func (r *runner) contentVaries(g *graphDecl, k int) bool {
-	first := g.Rounds[0] + k
-	for _, start := range g.Rounds {
-		if at := start + k; at < len(r.data) && (r.s.Commands[at].Data.what != r.s.Commands[first].Data.what || !r.stamps() && !bytes.Equal(r.data[at], r.data[first])) {
-			return true
-		}
-	}
-	return false
 }
 
 // standIn has slots and transients stand for what the commands of the first round name.
@@ -303,14 +256,4 @@ func (r *runner) bufferOf(o handle) *runtime.Buffer {
 		return r.views[o.view]
 	}
 	return r.buffers[o.buffer]
-}
-
-// takeReads takes out what the last rounds have read, once all has ended.
-func (r *runner) takeReads(ctx context.Context) (err error) {
-	for k := range r.graphs {
-		if g := &r.graphs[k]; g.graph != nil && err == nil {
-			err = r.turn(ctx, g, -1)
-		}
-	}
-	return err
 }

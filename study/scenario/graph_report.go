@@ -28,7 +28,7 @@ type graphResult struct {
 	BytesFirst  uint64 `json:"bytes_first"`  // of the first round
 	BytesSteady uint64 `json:"bytes_steady"` // of the last period
 	BytesBound  uint64 `json:"bytes_bound"`  // of a period
-	Steady      uint64 `json:"steady_ns"`    // by the run's clock, where it takes times: a round, mean over the second half of all
+	Steady      uint64 `json:"steady_ns"`    // by the run's clock, where it takes times: a round, mean over the second half of all but the last
 
 	Plain uint64 `json:"plain"`         // replays whose commands were enqueued one by one
 	Why   string `json:"why,omitempty"` // the last one was
@@ -107,7 +107,8 @@ func (r *runner) steady(res *Result, d *graphDecl, out *graphResult) {
 		return at
 	}
 	if half := n / 2; half > 0 && (r.model != nil || r.s.Measured()) {
-		out.Steady = uint64(max(ended(d.Rounds[n-1])-ended(d.Rounds[half-1]), 0)) / uint64(n-half)
+		end = max(n-1, half+1) // the last is behind what it copies for a next one
+		out.Steady = uint64(max(ended(d.Rounds[end-1])-ended(d.Rounds[half-1]), 0)) / uint64(end-half)
 	}
 }
 

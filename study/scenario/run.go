@@ -356,9 +356,6 @@ func (r *runner) once(ctx context.Context, k int) error {
 	}
 	took.to = r.ctx.Now()
 	r.clocked = append(r.clocked, took)
-	if err == nil {
-		err = r.takeReads(ctx)
-	}
 	return err
 }
 
