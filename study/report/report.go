@@ -53,7 +53,7 @@ var pageCSS string
 var pageJS string
 
 var page = template.Must(template.New("page").Funcs(template.FuncMap{
-	"bytes": figures.Size, "number": func(v float64, digits int) string { return fmt.Sprintf("%.*f", digits, v) },
+	"bytes": figures.Size, "number": func(v any, digits int) string { return fmt.Sprintf("%.*f", digits, v) }, // a float of any type
 }).Parse(pageHTML))
 
 // Write writes p as HTML. It fails with mem.ErrInvalidValue where there is
@@ -137,7 +137,7 @@ func viewData(v View) (traceData, error) {
 	}
 	overhead := make(map[string]float64)
 	for _, r := range v.Results {
-		overhead[r.Strategy] = r.Overhead
+		overhead[r.Strategy] = float64(r.Overhead)
 	}
 	for _, rec := range v.Recordings {
 		if len(rec.Chunks) != len(first) {
@@ -145,7 +145,7 @@ func viewData(v View) (traceData, error) {
 				len(first), v.Recordings[0].Strategy, len(rec.Chunks), rec.Strategy, mem.ErrInvalidValue)
 		}
 		r := recordingData{Strategy: rec.Strategy, Region: rec.Region, Overhead: overhead[rec.Strategy],
-			Holes: rec.Strategy != replay.OfflineName, Worst: quad(rec.Worst)}
+			Holes: rec.Strategy != replay.OfflineName && rec.Strategy != replay.RecordedName, Worst: quad(rec.Worst)}
 		r.Addrs = column(len(first), func(i int) float64 {
 			if rec.Chunks[i].Addr == replay.NoPlace {
 				return -1

@@ -70,6 +70,15 @@ type Allocs struct {
 	Events   []AllocEvent
 	Chunks   int // allocations in Events
 	Oddities oddities
+
+	// LivedBefore is how many chunks live since before the recording began: the first
+	// in Events.
+	LivedBefore int
+	// Held is the most bytes that the recorded program's allocator held for them, where
+	// the file tells: PyTorch's segments, VMA's blocks; else 0.
+	Held uint64
+	// Places are the chunks' addresses in what was held, where the file tells; else nil.
+	Places []uint64
 }
 
 // lifetime is a chunk's place in its trace: it is live in the half-open

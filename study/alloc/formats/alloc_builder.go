@@ -1,8 +1,10 @@
 package formats
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 
 	"godwit/internal/input"
 	"godwit/mem/trace"
@@ -12,9 +14,18 @@ import (
 // files and programs have them. The zero value is ready. Not safe for
 // concurrent use.
 type AllocBuilder struct {
-	t    Allocs
-	live map[uint64]liveID
-	sum  uint64
+	t      Allocs
+	live   map[uint64]liveID
+	sum    uint64              // of live sizes
+	peak   uint64              // the greatest sum, with what lived before counted from the start
+	seen   map[uint64]struct{} // ids of a recording that was begun late; nil where all are known
+	before []before
+}
+
+// before is a chunk that is live since before its recording began.
+type before struct {
+	id, size uint64
+	number   uint32 // what events call it: counted down from the greatest number
 }
 
 // liveID is what is known of an id that is live.
@@ -37,20 +48,66 @@ func (b *AllocBuilder) alloc(id, size uint64, timeUS int64, line int) error {
 	if old, ok := b.live[id]; ok {
 		return fmt.Errorf("id %d is live already (line %d): %w", id, old.line, input.ErrMalformed)
 	}
-	if size > math.MaxInt64-b.sum {
-		return fmt.Errorf("%d live bytes + %d overflow 63 bits: %w", b.sum, size, input.ErrMalformed)
+	if err := b.fits(b.sum, size); err != nil {
+		return err
 	}
-	if b.t.Chunks == math.MaxUint32 {
+	chunk := uint32(b.t.Chunks)
+	b.enter(id, liveID{size, chunk, line})
+	b.sum += size
+	b.peak = max(b.peak, b.sum)
+	b.t.Chunks++
+	b.t.Events = append(b.t.Events, AllocEvent{Size: size, Time: timeUS, Chunk: chunk, Op: trace.OpAlloc})
+	return nil
+}
+
+// fits reports whether one more chunk keeps the rules of Allocs.
+func (b *AllocBuilder) fits(sum, size uint64) error {
+	if size > math.MaxInt64-sum {
+		return fmt.Errorf("%d live bytes + %d overflow 63 bits: %w", sum, size, input.ErrMalformed)
+	}
+	if b.t.Chunks+len(b.before) == math.MaxUint32 {
 		return fmt.Errorf("more than %d allocations: %w", b.t.Chunks, input.ErrMalformed)
 	}
+	return nil
+}
+
+func (b *AllocBuilder) enter(id uint64, l liveID) {
 	if b.live == nil {
 		b.live = make(map[uint64]liveID)
 	}
-	chunk := uint32(b.t.Chunks)
-	b.live[id] = liveID{size, chunk, line}
+	b.live[id] = l
+	if b.seen != nil {
+		b.seen[id] = struct{}{}
+	}
+}
+
+// beganLate says that what is freed without having been allocated, and whose size is
+// told, has lived since before the recording began.
+func (b *AllocBuilder) beganLate() { b.seen = make(map[uint64]struct{}) }
+
+// lived records that id, which no event was about, lives since before the recording.
+func (b *AllocBuilder) lived(id, size uint64, line int) error {
+	if err := b.fits(b.peak, size); err != nil {
+		return err
+	}
+	number := math.MaxUint32 - uint32(len(b.before))
+	b.before = append(b.before, before{id, size, number})
+	b.enter(id, liveID{size, number, line})
 	b.sum += size
-	b.t.Chunks++
-	b.t.Events = append(b.t.Events, AllocEvent{Size: size, Time: timeUS, Chunk: chunk, Op: trace.OpAlloc})
+	b.peak += size
+	return nil
+}
+
+// recordedFree is free of a pointer in a recording, with its size where that is told.
+func (b *AllocBuilder) recordedFree(ptr, size uint64, at int64, line int) error {
+	if _, live := b.live[ptr]; !live && size > 0 {
+		if _, again := b.seen[ptr]; !again {
+			if err := b.lived(ptr, size, line); err != nil {
+				return err
+			}
+		}
+	}
+	b.free(ptr, at, line)
 	return nil
 }
 
@@ -89,6 +146,32 @@ func (b *AllocBuilder) free(id uint64, timeUS int64, line int) bool {
 // Build returns the trace so far. The builder must not be used afterwards.
 func (b *AllocBuilder) Build(name string, format AllocFormat) *Allocs {
 	b.t.Name, b.t.Format = name, format
-	b.live = nil
+	b.live, b.seen = nil, nil
+	b.prepend()
 	return &b.t
+}
+
+// prepend puts what lived before first, in the order of ids, which are addresses.
+func (b *AllocBuilder) prepend() {
+	n := len(b.before)
+	if n == 0 {
+		return
+	}
+	slices.SortFunc(b.before, func(x, y before) int { return cmp.Compare(x.id, y.id) })
+	events := make([]AllocEvent, 0, n+len(b.t.Events))
+	chunkOf := make([]uint32, n)
+	for i, x := range b.before {
+		chunkOf[math.MaxUint32-x.number] = uint32(i)
+		events = append(events, AllocEvent{Size: x.size, Chunk: uint32(i), Op: trace.OpAlloc})
+	}
+	for _, e := range b.t.Events {
+		if k := math.MaxUint32 - e.Chunk; k < uint32(n) {
+			e.Chunk = chunkOf[k]
+		} else {
+			e.Chunk += uint32(n)
+		}
+		events = append(events, e)
+	}
+	b.t.Events, b.t.LivedBefore, b.before = events, n, nil
+	b.t.Chunks += n
 }

@@ -31,6 +31,7 @@ type rmmReader struct {
 
 func readRMM(l *input.Lines) (*Allocs, error) {
 	var r rmmReader
+	r.b.beganLate()
 	for {
 		line, ok := l.Next()
 		if !ok {
@@ -73,8 +74,7 @@ func (r *rmmReader) line(line string, n int) error {
 			odd.note(&odd.ZeroSized, n, "free of 0 bytes at %s", f[3])
 			return nil
 		}
-		r.b.free(ptr, at, n)
-		return nil
+		return r.b.recordedFree(ptr, size, at, n)
 	}
 	return fmt.Errorf("action %q is none of allocate, allocate failure, free", input.Clip(action))
 }

@@ -166,8 +166,12 @@ func TestWhatIsUnknownIsCountedAndSaid(t *testing.T) {
 1,10:00:00:1,allocate,0x2,0,0
 1,10:00:00:1,free,0x2,0,0
 1,10:00:00:1,free,0x3,1,0
+1,10:00:00:1,allocate,0x3,5,0
+1,10:00:00:1,free,0x3,5,0
+1,10:00:00:1,free,0x3,5,0
 `)
-	assert.Equal(t, []short{{a, 0, 10}, {f, 0, 10}, {a, 1, 20}}, shorts(r))
+	assert.Equal(t, []short{{a, 0, 1}, {a, 1, 10}, {f, 1, 10}, {a, 2, 20}, {f, 0, 1}, {a, 3, 5}, {f, 3, 5}}, shorts(r))
+	assert.Equal(t, 1, r.LivedBefore, "0x3 was allocated before the log began")
 	o := r.Oddities
 	assert.Equal(t, []int{1, 1, 1, 2, 5}, []int{o.FailedAllocs, o.MissingFrees, o.UnknownFrees, o.ZeroSized, o.Total()})
 

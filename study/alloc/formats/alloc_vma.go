@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 
@@ -14,7 +15,7 @@ import (
 // vmaBuildStatsString and vmaBuildVirtualBlockStatsString give them. They show what
 // is live at a moment, and where; not how it came to be. So a trace of them
 // allocates, pool by pool, what is there in the order of addresses, and frees
-// nothing. They are read token by token: what is decoded at once is one piece.
+// nothing; Places keep where it is, the blocks of a pool one after the other. They are read token by token: what is decoded at once is one piece.
 
 // vmaBlock is a memory block, or a virtual one.
 type vmaBlock struct {
@@ -168,17 +169,22 @@ func (v *vmaReader) piecesOf(dec *json.Decoder, what string) (out []vmaPiece, er
 // trace is the pool's trace; nil where nothing is live in it.
 func (p *vmaPool) trace(name string) (*Allocs, error) {
 	var b AllocBuilder
-	next := uint64(0)
-	add := func(where string, pieces []vmaPiece) error {
+	var held uint64     // by the blocks so far, which places count through
+	var places []uint64 // of chunks
+	add := func(where string, total uint64, pieces []vmaPiece) error {
+		if total > math.MaxInt64-held {
+			return fmt.Errorf("%s, %s: blocks of more than 2^63 bytes: %w", name, where, input.ErrMalformed)
+		}
 		for i, x := range pieces {
 			if x.Type == vmaFree {
 				continue
 			}
-			if err := b.Alloc(next, x.Size, 0); err != nil {
+			if err := b.Alloc(uint64(len(places)), x.Size, 0); err != nil {
 				return fmt.Errorf("%s, %s, piece %d: %w", name, where, i, err)
 			}
-			next++
+			places = append(places, held+x.Offset)
 		}
+		held += total
 		return nil
 	}
 	// Blocks are numbered in the order in which they were made.
@@ -194,17 +200,23 @@ func (p *vmaPool) trace(name string) (*Allocs, error) {
 			}
 			at = x.Offset + x.Size
 		}
-		if err := add("block "+input.Clip(block.name), block.pieces); err != nil {
+		if err := add("block "+input.Clip(block.name), block.total, block.pieces); err != nil {
 			return nil, err
 		}
 	}
-	if err := add("dedicated", p.dedicated); err != nil {
-		return nil, err
+	for i := range p.dedicated {
+		x := p.dedicated[i]
+		x.Offset = 0 // a dedicated allocation is a block of its own
+		if err := add("dedicated", x.Size, []vmaPiece{x}); err != nil {
+			return nil, err
+		}
 	}
-	if next == 0 {
+	if len(places) == 0 {
 		return nil, nil
 	}
-	return b.Build(name, formatVMA), nil
+	t := b.Build(name, formatVMA)
+	t.Held, t.Places = held, places
+	return t, nil
 }
 
 // eachField calls field at the value of every field of the next value, an object.

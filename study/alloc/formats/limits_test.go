@@ -66,7 +66,8 @@ func TestMidnightAgainAndAgain(t *testing.T) {
 	text := rmmHeader + "\n" + strings.Repeat("1,23:00:00.0,free,0x1,1,0\n1,01:00:00.0,free,0x1,1,0\n", 150_000)
 	all, err := ReadAllocs(t.Context(), strings.NewReader(text), "x")
 	require.NoError(t, err)
-	require.Equal(t, 300_000, all[0].Oddities.UnknownFrees)
+	require.Equal(t, 299_999, all[0].Oddities.UnknownFrees)
+	require.Equal(t, 1, all[0].LivedBefore, "the first is the free of what was there")
 }
 
 func TestReadingATraceEndsWithItsContext(t *testing.T) {
@@ -95,9 +96,16 @@ func TestLinesOfEntriesInJSON(t *testing.T) {
 // Pickles are held whole, but what they would become is counted before it is built.
 func TestAPickleIsReadWithinBounds(t *testing.T) {
 	for name, c := range map[string]struct{ text, says string }{
-		"dicts":   {"\x80\x02" + strings.Repeat("}", 16<<20), "values of more than 2147483648 bytes"},
+		"dicts":   {"\x80\x02]" + strings.Repeat("}a", 16<<20), "values of more than 2147483648 bytes"},
 		"marks":   {"\x80\x02" + strings.Repeat("(", 16<<20), "nested more than 1000 deep"},
-		"devices": {"\x80\x02}\x8c\x0ddevice_traces](" + strings.Repeat("N", 1<<17) + "es.", "more than 65536 devices"},
+		"lists":   {"\x80\x02" + strings.Repeat("]", 1<<15) + strings.Repeat("a", 1<<15) + ".", "nested more than 1000 deep"},
+		"tuples":  {"\x80\x02N" + strings.Repeat("\x85", 16<<20), "nested more than 1000 deep"},
+		"memo":    {"\x80\x04]\x94" + nestedByMemo(1<<14), "nested more than 1000 deep"},
+		"values":  {"\x80\x02" + strings.Repeat("N", 16<<20), "more than 65536 values at a time"},
+		"cut":     {"\x80\x02}X\xff\xff\xff\x03" + strings.Repeat("x", 63<<20), "are left"},
+		"pops":    {"\x80\x02Na.", "a value is missing"},
+		"no mark": {"\x80\x02}u.", "a mark is missing"},
+		"devices": {"\x80\x02}\x8c\x0ddevice_traces](" + strings.Repeat("N", 1<<15) + "e(" + strings.Repeat("N", 1<<15) + "e(NNes.", "more than 65536 devices"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := strings.NewReader(c.text)
@@ -105,9 +113,19 @@ func TestAPickleIsReadWithinBounds(t *testing.T) {
 				_, err := ReadAllocs(t.Context(), r, "x")
 				require.ErrorIs(t, err, input.ErrMalformed)
 				require.ErrorContains(t, err, c.says)
-			}), uint64(160), "MiB")
+			}), uint64(64+len(c.text)>>20), "MiB, the file among them")
 		})
 	}
+}
+
+// nestedByMemo is n lists, each in the next, of which two are on the stack at a time.
+func nestedByMemo(n int) string {
+	var b strings.Builder
+	for i := range n {
+		b.WriteString("]")
+		b.WriteString("j" + string([]byte{byte(i), byte(i >> 8), 0, 0}) + "a\x94")
+	}
+	return b.String()
 }
 
 // One list of entries that stands for many devices: what is looked at is counted,
@@ -117,7 +135,7 @@ func TestAPickleThatNamesOneValueManyTimes(t *testing.T) {
 	text := "\x80\x02}\x8c\x0ddevice_traces](]q\x01(" + entry + "q\x02" + strings.Repeat("h\x02", 1<<12) + "e" + strings.Repeat("h\x01", 1<<12) + "es."
 	_, err := ReadAllocs(t.Context(), strings.NewReader(text), "x")
 	require.ErrorIs(t, err, input.ErrMalformed)
-	require.ErrorContains(t, err, "more than 67108864 fields")
+	require.ErrorContains(t, err, "more fields than the file has bytes")
 }
 
 func TestReadingAPickleEndsWithItsContext(t *testing.T) {

@@ -23,7 +23,8 @@ type Fault struct {
 	Kind    FaultKind `json:"kind"`
 	Op      int       `json:"op"` // index of the operation, -1 before the first
 	Detail  string    `json:"detail"`
-	Region  uint64    `json:"region"` // bytes
+	Region  uint64    `json:"region"`          // bytes
+	Again   string    `json:"again,omitempty"` // the command that shows it again, once its stream is saved
 
 	stream *Stream
 }

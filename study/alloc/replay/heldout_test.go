@@ -93,8 +93,8 @@ func meanOverhead(t testing.TB, streams []*Stream, s bufalloc.Strategy) (mean, m
 	require.NoError(t, err)
 	for _, r := range results {
 		t.Logf("%-44s %-8v %.4f (a larger one fails: %.4f)", r.Trace, s, r.Overhead, float64(r.FailingAbove)/float64(r.PeakLive))
-		mean += math.Log(r.Overhead)
-		most = max(most, r.Overhead)
+		mean += math.Log(float64(r.Overhead))
+		most = max(most, float64(r.Overhead))
 	}
 	return math.Exp(mean / float64(len(results))), most
 }

@@ -3,6 +3,7 @@ package replay
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -22,20 +23,32 @@ type Options struct {
 
 // Result is what one strategy makes of one stream. Sizes in bytes.
 type Result struct {
-	Trace        string  `json:"trace" show:"trace"`
-	Strategy     string  `json:"strategy" show:"strategy"`
-	Align        uint64  `json:"align"`
-	Ops          int     `json:"ops"`
-	PeakLive     uint64  `json:"peak_live" show:"peak live|size"`      // sizes rounded up to Align
-	Region       uint64  `json:"region" show:"region|size|never fits"` // the region replayed through; 0 where none works
-	MinRegion    uint64  `json:"min_region"`                           // 0 where none works, or none was searched
-	Overhead     float64 `json:"overhead" show:"overhead|%.4f|-"`      // MinRegion / PeakLive, else 0
-	Probes       int     `json:"probes,omitempty"`
-	Exhaustive   bool    `json:"exhaustive"`              // every smaller size of the grid fails
-	FailingAbove uint64  `json:"failing_above,omitempty"` // a larger region that fails nevertheless
-	Fault        *Fault  `json:"fault,omitempty"`         // how an allocator of one's own broke its contract; then nothing else counts
+	Trace        string `json:"trace" show:"trace"`
+	Strategy     string `json:"strategy" show:"strategy"`
+	Align        uint64 `json:"align"`
+	Ops          int    `json:"ops"`
+	PeakLive     uint64 `json:"peak_live" show:"peak live|size"`      // sizes rounded up to Align
+	Region       uint64 `json:"region" show:"region|size|never fits"` // the region replayed through; 0 where none works
+	MinRegion    uint64 `json:"min_region"`                           // 0 where none works, or none was searched
+	Overhead     ratio  `json:"overhead" show:"overhead|%.4f|-"`      // MinRegion / PeakLive; null where there is none
+	Probes       int    `json:"probes,omitempty"`
+	Exhaustive   bool   `json:"exhaustive"`              // every smaller size of the grid fails
+	FailingAbove uint64 `json:"failing_above,omitempty"` // a larger region that fails nevertheless
+	Fault        *Fault `json:"fault,omitempty"`         // how an allocator of one's own broke its contract; then nothing else counts
 	Run
 	*Times
+}
+
+// ratio is one that may be missing: 0 is no ratio, and null in JSON, so that nobody takes
+// what never fits or crashed for what is best.
+type ratio float64
+
+// MarshalJSON implements json.Marshaler.
+func (r ratio) MarshalJSON() ([]byte, error) {
+	if r == 0 {
+		return []byte("null"), nil
+	}
+	return json.Marshal(float64(r))
 }
 
 // Measure runs every stream through every strategy: searches and replays on
@@ -105,7 +118,7 @@ func measureOne(ctx context.Context, st *Stream, s Subject, o Options) (Result, 
 		}
 		res.Region, res.MinRegion, res.Probes = m.Region, m.Region, m.Probes
 		res.Exhaustive, res.FailingAbove = m.Exhaustive, m.FailingAbove
-		res.Overhead = float64(m.Region) / float64(st.PeakLive)
+		res.Overhead = ratio(m.Region) / ratio(st.PeakLive)
 		if m.Region == 0 {
 			res.FirstFailure = -1
 			return res, nil
@@ -125,8 +138,8 @@ type Mean struct {
 	Traces      int     `json:"traces" show:"traces"`             // streams with an overhead
 	NeverFits   int     `json:"never_fits" show:"never fits"`     // streams without one
 	Faults      int     `json:"faults" show:"faults"`             // streams on which it broke its contract
-	Overhead    float64 `json:"overhead" show:"overhead|%.4f|-"`  // geometric mean; 0 for none
-	OverheadMax float64 `json:"overhead_max" show:"worst|%.4f|-"` // the worst
+	Overhead    ratio   `json:"overhead" show:"overhead|%.4f|-"`  // geometric mean; null for none
+	OverheadMax ratio   `json:"overhead_max" show:"worst|%.4f|-"` // the worst; null for none
 	NSPerOp     float64 `json:"ns_per_op" show:"ns/op|%.0f|-"`    // geometric mean; 0 where no times were taken
 	Failures    int     `json:"failures" show:"failures"`         // sum
 }
@@ -156,7 +169,7 @@ func Means(results []Result) []Mean {
 		if r.Overhead > 0 {
 			m.Traces++
 			m.OverheadMax = max(m.OverheadMax, r.Overhead)
-			s.overhead += math.Log(r.Overhead)
+			s.overhead += math.Log(float64(r.Overhead))
 		} else if r.Region == 0 {
 			m.NeverFits++
 		}
@@ -167,7 +180,7 @@ func Means(results []Result) []Mean {
 	}
 	for i, s := range sums {
 		if out[i].Traces > 0 {
-			out[i].Overhead = math.Exp(s.overhead / float64(out[i].Traces))
+			out[i].Overhead = ratio(math.Exp(s.overhead / float64(out[i].Traces)))
 		}
 		if s.timed > 0 {
 			out[i].NSPerOp = math.Exp(s.ns / float64(s.timed))

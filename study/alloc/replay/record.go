@@ -124,7 +124,7 @@ func Offline(ctx context.Context, t *formats.Allocs, st *Stream, limit time.Dura
 		return res, nil, fmt.Errorf("%s: %w", st.Name, err)
 	}
 	res.Region, res.MinRegion, res.HighWater = packed.Height, packed.Height, packed.Height
-	res.Overhead = float64(packed.Height) / float64(st.PeakLive)
+	res.Overhead = ratio(packed.Height) / ratio(st.PeakLive)
 	res.Exhaustive = packed.Proven
 	rec, err := recordOffline(ctx, st, items, packed)
 	return res, rec, err
@@ -160,4 +160,32 @@ func recordOffline(ctx context.Context, st *Stream, items []pack.Item, packed pa
 		}
 	}
 	return rec, nil
+}
+
+// RecordedName is the name of the allocator that the recorded program used, beside the
+// strategies.
+const RecordedName = "recorded"
+
+// Recorded is what the recorded program's own allocator made of the trace that st was
+// made of: what it held, and where chunks were if the file tells. ok is false where
+// the file tells nothing of it; the Recording is nil where it tells no places.
+func Recorded(ctx context.Context, t *formats.Allocs, st *Stream) (res Result, rec *Recording, ok bool, err error) {
+	if t.Held == 0 {
+		return res, nil, false, nil
+	}
+	peak, _ := t.PeakLive() // sizes as they are: how the recorded allocator rounded them is part of what it held
+	res = Result{Trace: st.Name, Strategy: RecordedName, Align: 1, Ops: len(st.Ops), PeakLive: peak,
+		Region: t.Held, MinRegion: t.Held, Overhead: ratio(t.Held) / ratio(peak)}
+	res.FirstFailure, res.HighWater = -1, t.Held
+	if t.Places == nil {
+		return res, nil, true, nil
+	}
+	items, err := t.Items(1)
+	if err == nil {
+		rec, err = recordOffline(ctx, st, items, pack.Result{Offsets: t.Places, Height: t.Held})
+	}
+	if err == nil {
+		rec.Strategy = RecordedName
+	}
+	return res, rec, true, err
 }

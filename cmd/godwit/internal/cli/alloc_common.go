@@ -184,11 +184,11 @@ func saveFault(ctx context.Context, w io.Writer, dir string, f *replay.Fault) er
 		return err
 	}
 	file := filepath.Join(dir, fuzz.FileName(f.Subject+"-"+st.Name)+".csv")
-	again := fmt.Sprintf("godwit replay %s -s '%s' --region %d --align %d", file, f.Subject, f.Region, st.Align)
-	if err := formats.SaveAllocs(ctx, file, st.Trace(), f.Error(), again); err != nil {
+	f.Again = fmt.Sprintf("godwit replay %s -s '%s' --region %d --align %d", file, f.Subject, f.Region, st.Align)
+	if err := formats.SaveAllocs(ctx, file, st.Trace(), f.Error(), f.Again); err != nil {
 		return err
 	}
-	_, _ = fmt.Fprintln(w, "godwit: to see it again:", again) // as above
+	_, _ = fmt.Fprintln(w, "godwit: to see it again:", f.Again) // as above
 	return nil
 }
 

@@ -63,6 +63,8 @@ type traceInfo struct {
 	MissingFrees int              `json:"missing_frees"`
 	FailedAllocs int              `json:"failed_allocs"`
 	ZeroSized    int              `json:"zero_sized"`
+	LivedBefore  int              `json:"lived_before" show:"before"` // chunks that live since before the recording began
+	Held         uint64           `json:"held" show:"held|size|-"`    // the most bytes that the recorded allocator held; 0 where the file does not tell
 	First        []formats.Oddity `json:"first,omitempty"`
 }
 
@@ -82,7 +84,9 @@ MiniMalloc's CSV (id,lower,upper,size), RMM's log, PyTorch's memory snapshot (pi
 and VMA's statistics (JSON), plain or gzip, told apart by content. With --region min, the default, it finds for each strategy the smallest
 region in which it never fails, to 0.1 %; overhead is that region divided by the
 peak of live bytes. "offline" among the strategies is the packer that knows all
-lifetimes beforehand: what placement could reach.
+lifetimes beforehand: what placement could reach. "recorded" is what the recorded program's
+own allocator held, where a file tells (PyTorch's segments, VMA's blocks). What was live when
+a recording began is allocated first.
 
 ` + outside + `
 
@@ -210,6 +214,11 @@ func runReplay(ctx context.Context, out, errOut io.Writer, files []string, f rep
 	for i, st := range streams {
 		views[i] = report.View{Trace: traces[i], Stream: st, Results: results[i*len(strategies) : (i+1)*len(strategies) : (i+1)*len(strategies)]}
 	}
+	if f.perturbed == "" {
+		if err := addRecorded(ctx, views); err != nil {
+			return err
+		}
+	}
 	if named.offline {
 		if err := addOffline(ctx, views, f); err != nil {
 			return err
@@ -219,6 +228,7 @@ func runReplay(ctx context.Context, out, errOut io.Writer, files []string, f rep
 	for _, v := range views {
 		results = append(results, v.Results...)
 	}
+	faulty := saveFaults(ctx, errOut, f.faults, results)
 	if f.report != "" {
 		if err := writeReport(ctx, f.report, views, strategies); err != nil {
 			return err
@@ -241,12 +251,8 @@ func runReplay(ctx context.Context, out, errOut io.Writer, files []string, f rep
 	if err != nil {
 		return err
 	}
-	var faults []*replay.Fault
-	for _, r := range results {
-		faults = append(faults, r.Fault)
-	}
-	if err := reportFaults(ctx, errOut, f.faults, faults); err != nil {
-		return err
+	if faulty != nil {
+		return faulty
 	}
 	return replayVerdict(results)
 }
@@ -267,6 +273,15 @@ func perturbAll(traces []*formats.Allocs, streams []*replay.Stream, f replayFlag
 		}
 	}
 	return made, of, nil
+}
+
+// saveFaults saves what shows the faults of results; see reportFaults.
+func saveFaults(ctx context.Context, errOut io.Writer, dir string, results []replay.Result) error {
+	var faults []*replay.Fault
+	for _, r := range results {
+		faults = append(faults, r.Fault)
+	}
+	return reportFaults(ctx, errOut, dir, faults)
 }
 
 // hintStreams tells streams what --hints says.
@@ -345,7 +360,7 @@ func defaultAlign(t *formats.Allocs) uint64 {
 func info(file string, t *formats.Allocs) traceInfo {
 	o := t.Oddities
 	return traceInfo{file, t.Name, string(t.Format), len(t.Events), t.Chunks,
-		o.UnknownFrees, o.MissingFrees, o.FailedAllocs, o.ZeroSized, o.First}
+		o.UnknownFrees, o.MissingFrees, o.FailedAllocs, o.ZeroSized, t.LivedBefore, t.Held, o.First}
 }
 
 func sayOddities(w io.Writer, file string, t *formats.Allocs) {

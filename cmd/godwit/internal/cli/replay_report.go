@@ -34,6 +34,24 @@ func addOffline(ctx context.Context, views []report.View, f replayFlags) error {
 	return g.Wait()
 }
 
+// addRecorded adds to every view what the recorded program's own allocator held.
+func addRecorded(ctx context.Context, views []report.View) error {
+	for i := range views {
+		v := &views[i]
+		res, rec, ok, err := replay.Recorded(ctx, v.Trace, v.Stream)
+		if err != nil {
+			return err
+		}
+		if ok {
+			v.Results = append(v.Results, res)
+		}
+		if rec != nil {
+			v.Recordings = append(v.Recordings, rec)
+		}
+	}
+	return nil
+}
+
 // writeReport records a picture of every strategy that works and writes the
 // page to file.
 func writeReport(ctx context.Context, file string, views []report.View, strategies []replay.Subject) error {
