@@ -23,9 +23,10 @@ import (
 // each turn has a price, too, which is searched for: the one at which as much goes round as there is room.
 
 // WithinRound is how many bytes must move in a round of commands that is repeated for ever, on memories of these
-// capacities in bytes, by MemoryID; 0, or none given, is no limit. Compulsory is what Round says.
+// capacities in bytes, by MemoryID; 0, or none given, is no limit. Compulsory is what Round says; ByMemory is what is
+// proven for each memory alone, and all together may be more (prices.go).
 // Content has to be readable somewhere as long as nobody has overwritten it; but for that of transient
-// buffers, which ends with the round, and before that where nobody reads it any more.
+// buffers, which ends with the round, and before that where nobody reads it any more. Bytes that commands use alike stay, or leave, together.
 func WithinRound(store func(mem.MemoryID) mem.MemoryID, capacity []uint64, transient func(mem.BufferID) bool, commands [][]mem.Access) Bound {
 	out := Bound{Compulsory: Round(store, commands), ByMemory: make([]uint64, len(capacity))}
 	pieces := piecesOf(store, commands)
@@ -34,6 +35,10 @@ func WithinRound(store func(mem.MemoryID) mem.MemoryID, capacity []uint64, trans
 			out.ByMemory[m] = newCircle(id, c, transient, pieces).least()
 			out.Capacity += out.ByMemory[m]
 		}
+	}
+	all := newPriced(store, capacity, transient, len(commands), pieces).search()
+	if n := uint64(all * (1 - 1e-9)); n > out.Compulsory+out.Capacity { // sums are rounded
+		out.Capacity = n - out.Compulsory
 	}
 	return out
 }

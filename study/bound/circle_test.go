@@ -3,7 +3,6 @@ package bound
 import (
 	"container/heap"
 	"math"
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -164,10 +163,9 @@ func smallest(costs map[held]uint64) uint64 {
 	return n
 }
 
-// TestNoLoopMovesLessThanTheBound tries all schedules of tiny rounds, of whatever period. Where all buffers are as large as
-// each other, one moves as little as the bound says; buffers leave whole, so where they are not, parts of them may have to.
+// TestNoLoopMovesLessThanTheBound tries all schedules of tiny rounds, of whatever period. Nearly always one moves as little as the bound says.
 func TestNoLoopMovesLessThanTheBound(t *testing.T) {
-	alike, exact := 0, 0
+	all, exact := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
 		l := &loop{capacity: []uint64{0}}
 		for range rapid.IntRange(1, 2).Draw(t, "memories") {
@@ -200,15 +198,12 @@ func TestNoLoopMovesLessThanTheBound(t *testing.T) {
 		}
 		sum := float64(got.Compulsory + got.Capacity)
 		require.LessOrEqual(t, sum, want+1e-6, "%+v", l)
-		if len(slices.Compact(slices.Clone(l.sizes))) > 1 {
-			return
-		}
-		if alike++; want-sum <= 1 {
+		if all++; sum >= 0.99*want {
 			exact++
 		}
 	})
-	t.Logf("of %d rounds over buffers of one size %d have the bound", alike, exact)
-	require.GreaterOrEqual(t, float64(exact), 0.95*float64(alike))
+	t.Logf("of %d rounds %d have the bound", all, exact)
+	require.GreaterOrEqual(t, float64(exact), 0.93*float64(all))
 }
 
 // TestASweepOverTooMuchMovesWhatTheBoundSays: n blocks by turns with room for k: Belady's rule keeps k-1 of n-1, on average.

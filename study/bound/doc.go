@@ -47,6 +47,8 @@
 // the flow are summed up, in integers, into the bound that they prove, and any
 // prices prove one. Belady's rule reaches it exactly for clean blocks of one size.
 //
+// Of a round that is repeated for ever (WithinRound) the memories are looked at together, too: prices.go says how.
+//
 // A long run is cut into windows, and while a memory has room for all buffers that there are, nothing is
 // collected of it, since nothing has to leave. What reaches from one window into the next, or into a time when the
 // memory is short, is charged nothing.

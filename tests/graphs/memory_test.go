@@ -102,15 +102,15 @@ func TestTracesAsGraphsTakeThePeakOfWhatLives(t *testing.T) {
 	}
 }
 
-// shares are memory by data, with how much more than the bound a round may move there at most. Most of that is blocks
-// that leave whole where the bound lets a part of one leave: halo's are a 32nd of a device's data.
+// shares are memory by data, with how much more than the bound a round may move there at most. What is left is mostly
+// blocks of several sizes that leave whole: of a decoder's on four devices, at 90 %, one more than would have to.
 var shares = []struct {
 	memory float64
 	most   map[string]float64
 }{
-	{0.9, map[string]float64{"mlp": 1.05, "decoder": 1.26, "halo": 1.34}},
-	{0.7, map[string]float64{"mlp": 1.20, "decoder": 1.18, "halo": 1.12}},
-	{0.5, map[string]float64{"mlp": 1.23, "decoder": 1.09, "halo": 1.13}},
+	{0.9, map[string]float64{"mlp": 1.005, "decoder": 1.26, "halo": 1.18}},
+	{0.7, map[string]float64{"mlp": 1.05, "decoder": 1.12, "halo": 1.09}},
+	{0.5, map[string]float64{"mlp": 1.03, "decoder": 1.08, "halo": 1.02}},
 }
 
 // short is how much memory each device has: a share of its data, but what its widest command needs.
