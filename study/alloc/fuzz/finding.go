@@ -54,31 +54,43 @@ const offlineNodes = 200_000
 // timeRepeats is how often the finding is replayed for its times.
 const timeRepeats = 5
 
-// finding shrinks the best and measures it.
-func (s *searcher) finding(ctx context.Context, stopped bool) (*Finding, error) {
+// asFound is the best as it is.
+func (s *searcher) asFound() (*Finding, error) {
 	f := s.blank()
-	f.Stopped, f.Found = stopped, s.best.score
+	f.Stopped, f.Found = s.evals < s.o.Evals, s.best.score
 	ops := express(s.best.genome, s.o.Ops)
-	if f.FoundOps = len(ops); f.FoundOps == 0 {
+	f.FoundOps = len(ops)
+	if len(ops) == 0 {
 		return f, nil
 	}
-	score, err := s.best.score, error(nil)
-	if !s.interrupted {
-		if ops, score, err = s.shrink(ctx, ops, score); err != nil {
-			return nil, err
-		}
-	}
-	f.Score, f.Ops = score, len(ops)
+	return f, f.show(ops, s.best)
+}
+
+// show has the finding be ops; before is what they were shrunk from.
+func (f *Finding) show(ops []replay.Op, before individual) (err error) {
+	f.Score, f.Ops = before.score, len(ops)
 	if f.Genome, err = encode(ops); err != nil {
-		f.Genome = s.best.genome // too many live at once for single genes: the one before shrinking does as well
+		f.Genome = before.genome // too many live at once for single genes: the one before shrinking does as well
 	}
 	if f.Stream, err = stream(ops); err != nil {
-		return nil, err
+		return err
 	}
-	f.Stream.Name = f.fileName()
-	if s.interrupted {
-		f.PeakLive = f.Stream.PeakLive
-		return f, nil
+	f.Stream.Name, f.PeakLive = f.fileName(), f.Stream.PeakLive
+	return nil
+}
+
+// finding shrinks the best and measures it.
+func (s *searcher) finding(ctx context.Context) (*Finding, error) {
+	f, err := s.asFound()
+	if err != nil || f.Stream == nil {
+		return f, err
+	}
+	ops, score, err := s.shrink(ctx, express(s.best.genome, s.o.Ops), s.best.score)
+	if err == nil {
+		err = f.show(ops, individual{s.best.genome, score})
+	}
+	if err != nil {
+		return nil, err
 	}
 	return f, f.measure(ctx, s.o.Subject)
 }

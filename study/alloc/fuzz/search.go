@@ -47,9 +47,10 @@ type individual struct {
 	score  float64
 }
 
-// searcher is one search. It belongs to one goroutine.
+// searcher is one search. It belongs to one goroutine at a time.
 type searcher struct {
-	interrupted bool // and not out of time: who waits gets what there is
+	interrupted bool          // and not out of time: who waits gets what there is
+	fault       *replay.Fault // the subject broke its contract: the search is over
 
 	o     Options
 	rng   *rand.Rand
@@ -66,6 +67,19 @@ type searcher struct {
 // cancelled, and not out of time, that is at once, neither shrunk nor measured. Errors
 // are bad options, or a defect of bufalloc.
 func Search(ctx context.Context, o Options) (*Finding, error) {
+	s, err := Begin(o)
+	if err == nil {
+		_, err = s.Advance(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s.Finish(ctx)
+}
+
+// Begin is a search that takes turns with others: Advance as often as there is time for it, and
+// Finish once. What it finds does not depend on how it was divided.
+func Begin(o Options) (*searcher, error) {
 	if o.Ops == 0 {
 		o.Ops = defaultOps
 	}
@@ -78,23 +92,46 @@ func Search(ctx context.Context, o Options) (*Finding, error) {
 	if _, err := ParseObjective(string(o.Objective)); err != nil {
 		return nil, err
 	}
-	s := &searcher{o: o, rng: newRand(o)}
 	if o.Subject == nil {
 		return nil, fmt.Errorf("fuzz: nothing to search for: %w", mem.ErrInvalidValue)
 	}
-	work := context.WithoutCancel(ctx) // one sequence is soon judged; the search stops between two
-	stopped, err := s.run(ctx, work)
+	return &searcher{o: o, rng: newRand(o)}, nil
+}
+
+// Advance searches until ctx ends, and reports whether there is nothing left to search.
+func (s *searcher) Advance(ctx context.Context) (ended bool, err error) {
+	err = s.run(ctx, context.WithoutCancel(ctx)) // one sequence is soon judged; the search stops between two
+	if errors.Is(ctx.Err(), context.Canceled) && errors.Is(err, context.Canceled) {
+		return false, nil // the subject's process has ended with ctx
+	}
+	if errors.As(err, &s.fault) {
+		return true, nil
+	}
+	return s.evals >= s.o.Evals, err
+}
+
+// Best is the worst sequence so far as it is, neither shrunk nor measured: what is kept of a
+// search that may be killed. It is nil while there is none that is worse than what the search
+// began with.
+func (s *searcher) Best() (*Finding, error) {
+	if s.evals < len(s.o.Corpus) || len(s.best.genome) == 0 {
+		return nil, nil
+	}
+	return s.asFound()
+}
+
+// Finish shrinks what was found and measures it. It is the end of the search, whether Advance has
+// reached it or not.
+func (s *searcher) Finish(ctx context.Context) (*Finding, error) {
 	s.interrupted = errors.Is(ctx.Err(), context.Canceled)
-	if s.interrupted && errors.Is(err, context.Canceled) {
-		stopped, err = true, nil // the subject's process has ended with ctx
+	work := context.WithoutCancel(ctx)
+	if s.fault != nil {
+		return s.faulty(work, s.fault)
 	}
-	if f := (*replay.Fault)(nil); errors.As(err, &f) {
-		return s.faulty(work, f)
+	if s.interrupted {
+		return s.asFound()
 	}
-	if err != nil {
-		return nil, err
-	}
-	return s.finding(work, stopped)
+	return s.finding(work)
 }
 
 // newRand gives each strategy and objective random numbers of its own.
@@ -104,17 +141,14 @@ func newRand(o Options) *rand.Rand {
 	return rand.New(rand.NewPCG(o.Seed, h.Sum64()))
 }
 
-func (s *searcher) run(ctx, work context.Context) (stopped bool, err error) {
-	for s.evals < s.o.Evals {
-		if ctx.Err() != nil {
-			return true, nil
-		}
+func (s *searcher) run(ctx, work context.Context) error {
+	for s.evals < s.o.Evals && ctx.Err() == nil {
 		child, err := s.next(work)
 		if err != nil {
-			return false, err
+			return err
 		}
 		if err := s.consider(work, child); err != nil {
-			return false, err
+			return err
 		}
 		if s.o.Progress != nil {
 			s.o.Progress(s.best.score)
@@ -123,7 +157,7 @@ func (s *searcher) run(ctx, work context.Context) (stopped bool, err error) {
 			s.pop, s.since, s.peak = s.pop[:0], 0, 0
 		}
 	}
-	return false, nil
+	return nil
 }
 
 // next is the genome to try: first what was known before and what adversaries

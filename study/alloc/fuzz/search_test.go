@@ -183,3 +183,41 @@ func TestParseObjective(t *testing.T) {
 	require.ErrorIs(t, err, mem.ErrInvalidValue)
 	assert.Contains(t, err.Error(), "slow-op")
 }
+
+// TestASearchThatTakesTurnsFindsTheSame: however it is divided, and what is asked for between.
+func TestASearchThatTakesTurnsFindsTheSame(t *testing.T) {
+	o := Options{Subject: replay.Of(bufalloc.BestFit), Objective: slowOp, Seed: 4, Ops: 80, Evals: 60}
+	whole, err := Search(t.Context(), o)
+	require.NoError(t, err)
+	var now context.CancelFunc
+	turn, n := 1, 0
+	o.Progress = func(float64) {
+		if n++; n == turn {
+			now()
+		}
+	}
+	s, err := Begin(o)
+	require.NoError(t, err)
+	for ended, last := false, 0.0; !ended; turn, n = turn+1, 0 {
+		var ctx context.Context
+		ctx, now = context.WithCancel(t.Context())
+		ended, err = s.Advance(ctx)
+		now()
+		require.NoError(t, err)
+		best, err := s.Best()
+		require.NoError(t, err)
+		if best == nil {
+			continue
+		}
+		require.GreaterOrEqual(t, best.Score, last)
+		score, err := s.score(t.Context(), best.Stream.Ops, 0)
+		require.NoError(t, err)
+		require.Equal(t, best.Score, score, "what is saved shows what it says")
+		last = best.Score
+	}
+	require.Greater(t, turn, 5)
+	divided, err := s.Finish(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, whole.Genome, divided.Genome)
+	require.Equal(t, []any{whole.Score, whole.Found, whole.Evals, whole.Stopped}, []any{divided.Score, divided.Found, divided.Evals, divided.Stopped})
+}

@@ -32,6 +32,8 @@ type fuzzFlags struct {
 	patience   time.Duration
 	out        string
 	resume     bool
+	from       []string // other directories to resume from
+	shard      shard
 	blind      bool
 	alone      bool
 	json       bool
@@ -40,7 +42,7 @@ type fuzzFlags struct {
 func newFuzz() *cobra.Command {
 	var f fuzzFlags
 	cmd := &cobra.Command{
-		Use:   "fuzz",
+		Use:   "fuzz [--resume DIR…]",
 		Short: "Search for sequences that hurt a placement strategy",
 		Long: `Search for sequences of allocations and frees that hurt a placement strategy.
 
@@ -54,10 +56,13 @@ timed, so that the same --seed finds the same on every machine, unless --for or
 Ctrl-C ends the search first; then it keeps what it found (after Ctrl-C as it is,
 neither shrunk nor measured).
 
---seeds N makes N searches for each strategy, on all cores; --for is divided
-among them so that all have the same. --resume begins with what is in --out's
-corpus, and removes from it what is of no more use. --against A,B searches for
-what hurts A and not B: the score is the ratio of theirs.
+--seeds N makes N searches for each strategy, which take turns on all cores; --for
+is divided among them so that all have the same. What each has found is saved after
+its turn of 2 s, so that a kill loses no more. --resume begins with what is in --out's
+corpus, and in those of other directories, and removes from --out what is of no more
+use. --shard K/N makes every N-th of the searches, from the K-th on: N processes, on
+as many machines, make all of them (docs/scale.md). --against A,B searches for what
+hurts A and not B: the score is the ratio of theirs.
 
 ` + outside + `
 
@@ -65,8 +70,14 @@ what hurts A and not B: the score is the ratio of theirs.
   fragmentation  1 - largest hole / free, in a region of twice the peak
   failure        free / request when one fails, in a region of 5/4 of the peak
   slow-op        holes and chunks that one operation looks at, in a region of 5/4`,
-		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 && !f.resume {
+				return fmt.Errorf("fuzz: %q: directories to begin with are for --resume", args[0])
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			f.from = args
 			return runFuzz(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), f)
 		},
 	}
@@ -77,7 +88,8 @@ what hurts A and not B: the score is the ratio of theirs.
 	fl.Uint64Var(&f.seed, "seed", 1, "seed of the random numbers")
 	fl.IntVar(&f.seeds, "seeds", 1, "searches for each strategy, from --seed on")
 	patienceFlag(fl, &f.patience)
-	fl.BoolVar(&f.resume, "resume", false, "begin with the corpus in --out, and minimise it at the end")
+	fl.BoolVar(&f.resume, "resume", false, "begin with the corpus in --out and those in other directories, and minimise --out's at the end")
+	fl.Var(&f.shard, "shard", "only every N-th search, from the K-th on (`K/N`)")
 	fl.BoolVar(&f.blind, "blind", false, "no guidance: what a guided search is compared with")
 	fl.BoolVar(&f.alone, "no-adversaries", false, "leave out the adversaries that look at addresses")
 	fl.IntVar(&f.ops, "ops", 400, "operations of a sequence, at most")
@@ -93,11 +105,54 @@ what hurts A and not B: the score is the ratio of theirs.
 	return cmd
 }
 
-// fuzzTask is one search: its options, what became of it, and the time it has.
+// fuzzTask is one search: its options, what became of it, and the time it has. It belongs to one
+// goroutine at a time.
 type fuzzTask struct {
 	o       fuzz.Options
 	share   time.Duration // 0: as long as it takes
-	finding *fuzz.Finding
+	search  searching     // nil before its first turn
+	used    time.Duration // of share
+	saved   float64       // the score of what was saved last
+	finding *fuzz.Finding // nil before its end
+}
+
+// searching is a search that was begun (fuzz.Begin).
+type searching interface {
+	Advance(ctx context.Context) (ended bool, err error)
+	Best() (*fuzz.Finding, error)
+	Finish(ctx context.Context) (*fuzz.Finding, error)
+}
+
+// advance takes a turn, and saves what is worse than before; at the end it saves the finding.
+func (t *fuzzTask) advance(ctx context.Context, dir string) (ended bool, err error) {
+	if t.search == nil {
+		if t.search, err = fuzz.Begin(t.o); err != nil {
+			return false, err
+		}
+	}
+	length, began := turn, time.Now()
+	if t.share > 0 {
+		length = min(turn, t.share-t.used)
+	}
+	now, cancel := context.WithTimeout(ctx, length)
+	ended, err = t.search.Advance(now)
+	cancel()
+	t.used += time.Since(began)
+	if err != nil {
+		return false, err
+	}
+	if ended || ctx.Err() != nil || t.share > 0 && t.used >= t.share {
+		if t.finding, err = t.search.Finish(ctx); err != nil {
+			return false, err
+		}
+		return true, t.finding.Save(ctx, dir)
+	}
+	best, err := t.search.Best()
+	if err != nil || best == nil || best.Score <= t.saved {
+		return false, err
+	}
+	t.saved = best.Score
+	return false, best.Save(ctx, dir)
 }
 
 // fuzzTasks are the searches that the flags ask for, by strategy and seed.
@@ -107,11 +162,17 @@ func fuzzTasks(f fuzzFlags, list []replay.Subject, objective fuzz.Objective) []*
 		list, against = list[:1], list[1]
 	}
 	var tasks []*fuzzTask
-	for _, s := range list {
+	for i, s := range list {
 		for k := range f.seeds {
+			if !f.shard.has(i*f.seeds + k) {
+				continue
+			}
 			tasks = append(tasks, &fuzzTask{o: fuzz.Options{Subject: s, Against: against, Objective: objective,
 				Seed: f.seed + uint64(k), Ops: f.ops, Evals: f.evals, Blind: f.blind, Alone: f.alone}})
 		}
+	}
+	if len(tasks) == 0 {
+		return nil // more shards than searches
 	}
 	// As many run at a time as there are cores: each gets its part of all cores'
 	// time, so that the last has as much as the first.
@@ -146,14 +207,8 @@ func runFuzz(ctx context.Context, out, errOut io.Writer, f fuzzFlags) (err error
 	}
 	tasks := fuzzTasks(f, named.list, objective)
 	if f.resume {
-		entries, err := fuzz.ReadCorpus(ctx, f.out)
-		if err != nil {
+		if err := beginWith(ctx, tasks, append([]string{f.out}, f.from...)); err != nil {
 			return fmt.Errorf("--resume: %w", err)
-		}
-		for _, t := range tasks {
-			for _, e := range entries {
-				t.o.Corpus = append(t.o.Corpus, e.Genome)
-			}
 		}
 	}
 	if err := searchAll(ctx, f, tasks); err != nil {
@@ -189,7 +244,29 @@ func runFuzz(ctx context.Context, out, errOut io.Writer, f fuzzFlags) (err error
 	return err
 }
 
-// searchAll runs the tasks on all cores and saves what they find.
+// beginWith gives the tasks the corpora of directories.
+func beginWith(ctx context.Context, tasks []*fuzzTask, dirs []string) error {
+	var corpus [][]byte
+	for _, dir := range dirs {
+		entries, err := fuzz.ReadCorpus(ctx, dir)
+		if err != nil {
+			return err
+		}
+		for _, e := range entries {
+			corpus = append(corpus, e.Genome)
+		}
+	}
+	for _, t := range tasks {
+		t.o.Corpus = corpus
+	}
+	return nil
+}
+
+// turn is how long a search goes on before another has its turn, and what it has found is saved.
+const turn = 2 * time.Second
+
+// searchAll has the tasks take turns on all cores, and saves what they find: of one that is killed
+// all but its last turn.
 func searchAll(ctx context.Context, f fuzzFlags, tasks []*fuzzTask) error {
 	total := f.evals * len(tasks)
 	if f.limit > 0 && f.evals == 1<<40 {
@@ -197,10 +274,10 @@ func searchAll(ctx context.Context, f fuzzFlags, tasks []*fuzzTask) error {
 	}
 	bar := newProgress(total, "searching")
 	defer func() { _ = bar.Finish() }() // a bar that cannot be drawn is no error
-	var g errgroup.Group
-	g.SetLimit(runtime.GOMAXPROCS(0))
+	g, ctx := errgroup.WithContext(ctx)
 	var mu sync.Mutex
 	top := 0.0 // of all searches; protected by mu
+	waiting := make(chan *fuzzTask, len(tasks))
 	for _, t := range tasks {
 		t.o.Progress = func(best float64) {
 			mu.Lock()
@@ -211,17 +288,22 @@ func searchAll(ctx context.Context, f fuzzFlags, tasks []*fuzzTask) error {
 			}
 			_ = bar.Add(1) // as above
 		}
-		g.Go(func() (err error) {
-			ctx := ctx
-			if t.share > 0 {
-				var cancel context.CancelFunc
-				ctx, cancel = context.WithTimeout(ctx, t.share)
-				defer cancel()
+		waiting <- t
+	}
+	for range min(runtime.GOMAXPROCS(0), len(tasks)) {
+		g.Go(func() error {
+			for {
+				select {
+				case t := <-waiting:
+					if ended, err := t.advance(ctx, f.out); err != nil {
+						return fmt.Errorf("%s: %w", t.o.Subject.Name(), err)
+					} else if !ended {
+						waiting <- t
+					}
+				default: // what is left has somebody at it
+					return nil
+				}
 			}
-			if t.finding, err = fuzz.Search(ctx, t.o); err != nil {
-				return fmt.Errorf("%s: %w", t.o.Subject.Name(), err)
-			}
-			return t.finding.Save(ctx, f.out)
 		})
 	}
 	return g.Wait()

@@ -48,7 +48,7 @@ func TestFuzzStopsInTimeAndPrintsATable(t *testing.T) {
 }
 
 func TestFuzzUsage(t *testing.T) {
-	for _, args := range [][]string{{"-s", "x"}, {"--objective", "x"}, {"--ops", "0"}, {"--evals", "0"}, {"--for", "-1s"}, {"x"},
+	for _, args := range [][]string{{"-s", "x"}, {"--objective", "x"}, {"--ops", "0"}, {"--evals", "0"}, {"--for", "-1s"}, {"x"}, {"--shard", "0/2"}, {"--shard", "3/2"}, {"--shard", "2"}, {"--shard", "1/x"},
 		{"--seeds", "0"}, {"--against", "fit"}, {"--against", "fit,fit"}, {"-s", "lib:"}} {
 		_, _, err := godwit(t, append([]string{"fuzz", "--out", t.TempDir()}, args...)...)
 		require.Error(t, err, "%v", args)
@@ -81,4 +81,43 @@ func TestFuzzResumesDividesItsTimeAndComparesTwo(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "corpus", "FuzzStrategies", "x"), []byte("no corpus"), 0o600))
 	_, _, err := godwit(t, "fuzz", "--out", dir, "--resume")
 	require.ErrorContains(t, err, "not a corpus file")
+}
+
+// TestShardsOfAFuzzAreAllOfIt: each search is in one of them, and finds what it finds elsewhere; who
+// resumes from the directories of all begins with what is worst in any.
+func TestShardsOfAFuzzAreAllOfIt(t *testing.T) {
+	dir := t.TempDir()
+	search := func(args ...string) []fuzz.Finding {
+		out, _, err := godwit(t, append([]string{"fuzz", "-s", "bestfit,tight", "--seeds", "3", "--evals", "30", "--ops", "60", "--json", "--out"}, args...)...)
+		require.NoError(t, err)
+		var got []fuzz.Finding
+		require.NoError(t, json.Unmarshal([]byte(out), &got))
+		return got
+	}
+	genome := func(f fuzz.Finding) string {
+		text, err := os.ReadFile(f.CorpusFile)
+		require.NoError(t, err)
+		return string(text)
+	}
+	all, worst := make(map[string]string), 0.0
+	for _, f := range search(filepath.Join(dir, "whole")) {
+		all[filepath.Base(f.CorpusFile)], worst = genome(f), max(worst, f.Score)
+	}
+	require.Len(t, all, 6)
+	var parts []string
+	for _, k := range []string{"1", "2", "3", "4", "5", "6", "7"} {
+		part := filepath.Join(dir, k)
+		parts = append(parts, part)
+		for _, f := range search(part, "--shard", k+"/7") {
+			name := filepath.Base(f.CorpusFile)
+			assert.Equal(t, all[name], genome(f), name)
+			delete(all, name)
+		}
+	}
+	require.Empty(t, all, "no shard has these")
+	best := 0.0
+	for _, f := range search(append([]string{filepath.Join(dir, "again"), "--resume"}, parts...)...) {
+		best = max(best, f.Score)
+	}
+	assert.GreaterOrEqual(t, best, worst)
 }

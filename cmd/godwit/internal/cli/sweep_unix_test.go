@@ -127,3 +127,19 @@ func TestASweepThatWasKilledGoesOn(t *testing.T) {
 	require.NoError(t, err, "%s", said)
 	require.Contains(t, string(said), "120 points, 120 of them known before")
 }
+
+// TestAFuzzThatWasKilledLeavesWhatItFound: SIGKILL loses no more than the last turns.
+func TestAFuzzThatWasKilledLeavesWhatItFound(t *testing.T) {
+	bin, out := built(t), filepath.Join(t.TempDir(), "found")
+	cmd := exec.CommandContext(t.Context(), bin, "fuzz", "-s", "fit,bestfit,tight,goodfit", "--for", "1h", "--ops", "100", "--out", out)
+	require.NoError(t, cmd.Start())
+	found := func() int {
+		entries, _ := os.ReadDir(filepath.Join(out, "corpus", "FuzzStrategies")) // none yet
+		return len(entries)
+	}
+	require.Eventually(t, func() bool { return found() == 4 }, time.Minute, 10*time.Millisecond, "each has had a turn")
+	require.NoError(t, cmd.Process.Kill())
+	require.Error(t, cmd.Wait())
+	_, _, err := godwit(t, "fuzz", "-s", "fit", "--evals", "20", "--ops", "100", "--out", out, "--resume")
+	require.NoError(t, err, "all files are whole")
+}
