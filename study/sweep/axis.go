@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/big"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 
@@ -13,8 +12,9 @@ import (
 
 // The most that a sweep may have.
 const (
-	maxValues = 1000   // of an axis
-	maxPoints = 10_000 // of all
+	maxFactors = 1000       // values of a range by a factor
+	maxListed  = 100_000    // values of an axis that are kept as texts
+	maxPoints  = 10_000_000 // of all, and of an axis that is one range by a step
 )
 
 // Kind is what an axis changes.
@@ -33,9 +33,48 @@ const (
 
 // Axis is something that changes from point to point, with the values that it takes.
 type Axis struct {
-	Kind   Kind
-	Name   string // of a parameter, of a machine's machine.NAME; of others as their Kind
-	Values []string
+	Kind   Kind     `json:"kind"`
+	Name   string   `json:"name"`             // of a parameter, of a machine's machine.NAME; of others as their Kind
+	Values []string `json:"values,omitempty"` // but for a range of which they are made as they are asked for
+	Range  *Range   `json:"range,omitempty"`
+}
+
+// Range are values from one on, by a step.
+type Range struct {
+	From *big.Rat `json:"from"`
+	By   *big.Rat `json:"by"`
+	Unit string   `json:"unit"` // "B", "ns", or "" for numbers
+	N    int      `json:"n"`
+}
+
+// at is the i-th value.
+func (r *Range) at(i int) string {
+	v := new(big.Rat).SetInt64(int64(i))
+	return textOf(v.Add(v.Mul(v, r.By), r.From), r.Unit)
+}
+
+// values are all.
+func (r *Range) values() (out []string) {
+	for i := range r.N {
+		out = append(out, r.at(i))
+	}
+	return out
+}
+
+// Len is how many values the axis has.
+func (a *Axis) Len() int {
+	if a.Range != nil {
+		return a.Range.N
+	}
+	return len(a.Values)
+}
+
+// At is the i-th value.
+func (a *Axis) At(i int) string {
+	if a.Range != nil {
+		return a.Range.at(i)
+	}
+	return a.Values[i]
 }
 
 // OfMachine begins the names of a machine's parameters among those that are set.
@@ -61,25 +100,46 @@ func ParseAxis(text string) (Axis, error) {
 	if strings.HasPrefix(name, OfMachine) {
 		a.Kind = machineParameter
 	}
-	for _, item := range split(list) {
-		values, err := expand(strings.TrimSpace(item))
+	items := split(list)
+	for _, item := range items {
+		values, long, err := expand(strings.TrimSpace(item))
 		if err != nil {
 			return Axis{}, fmt.Errorf("%q: %w", text, err)
 		}
-		a.Values = append(a.Values, values...)
-		if len(a.Values) > maxValues {
-			return Axis{}, fmt.Errorf("%q: more than %d values: %w", text, maxValues, mem.ErrInvalidValue)
+		switch n := len(a.Values); {
+		case long == nil:
+			a.Values = append(a.Values, values...)
+		case len(items) == 1 && long.N > maxFactors:
+			a.Range = long
+		case n+long.N <= maxListed:
+			a.Values = append(a.Values, long.values()...)
+		}
+		if len(a.Values) > maxListed || long != nil && len(items) > 1 && long.N > maxListed {
+			return Axis{}, fmt.Errorf("%q: a list of more than %d values: %w", text, maxListed, mem.ErrInvalidValue)
 		}
 	}
 	return a, a.check()
 }
 
-// check refuses values that are there twice.
+// check refuses values that are there twice, and a range that another program has made up.
 func (a *Axis) check() error {
-	for i, v := range a.Values {
-		if slices.Contains(a.Values[:i], v) {
-			return fmt.Errorf("%s: the value %q is there twice: %w", a.Name, v, mem.ErrInvalidValue)
+	twice := func(v string) error {
+		return fmt.Errorf("%s: the value %q is there twice: %w", a.Name, v, mem.ErrInvalidValue)
+	}
+	if r := a.Range; r != nil {
+		if r.From == nil || r.By == nil || r.By.Sign() <= 0 || r.N < 2 || r.N > maxPoints || len(a.Values) > 0 {
+			return fmt.Errorf("%s: a range of %d values: %w", a.Name, r.N, mem.ErrInvalidValue)
 		}
+		if r.Unit != "" && r.By.Cmp(big.NewRat(1, 1)) < 0 { // bytes and nanoseconds are whole
+			return twice(r.at(0))
+		}
+	}
+	seen := make(map[string]bool, len(a.Values))
+	for _, v := range a.Values {
+		if seen[v] {
+			return twice(v)
+		}
+		seen[v] = true
 	}
 	return nil
 }
@@ -114,20 +174,20 @@ var (
 	rangeBegun = regexp.MustCompile(`^[0-9.]+ *[A-Za-zµ]* *\.\.`)
 )
 
-// expand is the values of one item.
-func expand(item string) ([]string, error) {
+// expand is the values of one item: a range by a step is not written out.
+func expand(item string) ([]string, *Range, error) {
 	if item == "" {
-		return nil, fmt.Errorf("a value is missing between commas: %w", mem.ErrInvalidValue)
+		return nil, nil, fmt.Errorf("a value is missing between commas: %w", mem.ErrInvalidValue)
 	}
 	m := rangeRule.FindStringSubmatch(item)
 	if m == nil {
 		if rangeBegun.MatchString(item) {
-			return nil, fmt.Errorf("range %q: want FROM..TO, FROM..TO+STEP or FROM..TO*FACTOR: %w", item, mem.ErrInvalidValue)
+			return nil, nil, fmt.Errorf("range %q: want FROM..TO, FROM..TO+STEP or FROM..TO*FACTOR: %w", item, mem.ErrInvalidValue)
 		}
-		return []string{item}, nil
+		return []string{item}, nil, nil
 	}
-	wrong := func(format string, args ...any) ([]string, error) {
-		return nil, fmt.Errorf("range %q: %s: %w", item, fmt.Sprintf(format, args...), mem.ErrInvalidValue)
+	wrong := func(format string, args ...any) ([]string, *Range, error) {
+		return nil, nil, fmt.Errorf("range %q: %s: %w", item, fmt.Sprintf(format, args...), mem.ErrInvalidValue)
 	}
 	from, unit, err := number(m[1], m[2])
 	if err != nil {
@@ -156,20 +216,22 @@ func expand(item string) ([]string, error) {
 	case by.Sign() == 0:
 		return wrong("the step is 0")
 	}
-	var out []string
-	for v := from; v.Cmp(to) <= 0; {
-		if out = append(out, textOf(v, unit)); len(out) > maxValues {
-			return wrong("more than %d values", maxValues)
+	if !factor {
+		n := new(big.Rat).Sub(to, from)
+		n.Quo(n, by)
+		steps := new(big.Int).Quo(n.Num(), n.Denom())
+		if steps.Cmp(big.NewInt(maxPoints)) >= 0 {
+			return wrong("more than %d values", maxPoints)
 		}
-		next := new(big.Rat)
-		if factor {
-			next.Mul(v, by)
-		} else {
-			next.Add(v, by)
-		}
-		v = next
+		return nil, &Range{from, by, unit, int(steps.Int64()) + 1}, nil
 	}
-	return out, nil
+	var out []string
+	for v := from; v.Cmp(to) <= 0; v = new(big.Rat).Mul(v, by) {
+		if out = append(out, textOf(v, unit)); len(out) > maxFactors {
+			return wrong("more than %d values", maxFactors)
+		}
+	}
+	return out, nil, nil
 }
 
 // The units of ranges, in bytes.

@@ -1,6 +1,7 @@
 package sweep_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -48,7 +49,9 @@ func TestValuesOfAxes(t *testing.T) {
 		{"n=1KiB..4KiB+1us", "of different kinds"},
 		{"n=1KiB..4KiB*2KiB", "of different kinds"},
 		{"n=1apples..4apples", `"apples" is no unit`},
-		{"n=1..1000000", "more than 1000 values"},
+		{"n=1..100000000", "more than 10000000 values"},
+		{"n=1..100,101..1000000", "a list of more than 100000 values"},
+		{"n=1B..1MB+0.5B", "is there twice"},
 		{"n=1..100000000000000000000*1.0001", "more than 1000 values"},
 	} {
 		a, err := sweep.ParseAxis(c.text)
@@ -57,7 +60,7 @@ func TestValuesOfAxes(t *testing.T) {
 			require.Contains(t, err.Error(), c.want, c.text)
 			continue
 		}
-		require.Equal(t, c.want, a.Name+": "+strings.Join(a.Values, " "), c.text)
+		require.Equal(t, c.want, a.Name+": "+strings.Join(valuesOf(&a), " "), c.text)
 	}
 }
 
@@ -71,9 +74,42 @@ func FuzzParseAxis(f *testing.F) {
 			require.ErrorIs(t, err, mem.ErrInvalidValue)
 			return
 		}
-		require.NotEmpty(t, a.Values)
-		require.LessOrEqual(t, len(a.Values), 1000)
+		require.Positive(t, a.Len())
+		require.LessOrEqual(t, a.Len(), 10_000_000)
+		require.NotEqual(t, a.At(0), a.At(a.Len()-1)+"x")
 	})
+}
+
+func valuesOf(a *sweep.Axis) (out []string) {
+	for i := range a.Len() {
+		out = append(out, a.At(i))
+	}
+	return out
+}
+
+// TestLongRangesAreAsShortOnes: each value is made as it is asked for, and is the one that a list has.
+func TestLongRangesAreAsShortOnes(t *testing.T) {
+	for _, of := range []string{"n=3..%s+7", "n=0.5..%s+0.5", "n=1KiB..%sB+256B", "n=5us..%sns+9ns"} {
+		long, err := sweep.ParseAxis(fmt.Sprintf(of, "3000000"))
+		require.NoError(t, err)
+		require.Nil(t, long.Values)
+		short, err := sweep.ParseAxis(fmt.Sprintf(of, "3000") + ",1d")
+		if err != nil {
+			short, err = sweep.ParseAxis(fmt.Sprintf(of, "20000") + ",x")
+		}
+		require.NoError(t, err)
+		require.Greater(t, len(short.Values), 1)
+		for i, v := range short.Values[:len(short.Values)-1] {
+			require.Equal(t, v, long.At(i))
+		}
+	}
+	all, err := sweep.ParseAxis("n=1..10000000")
+	require.NoError(t, err)
+	c := sweep.Config{Axes: []sweep.Axis{all}}
+	points, err := c.Points()
+	require.NoError(t, err)
+	require.Equal(t, 10_000_000, points.Len())
+	require.Equal(t, "10000000", points.At(points.Len() - 1)[0].Value)
 }
 
 func TestPointsAreAProductInOrder(t *testing.T) {
@@ -81,17 +117,17 @@ func TestPointsAreAProductInOrder(t *testing.T) {
 	points, err := c.Points()
 	require.NoError(t, err)
 	var got []string
-	for _, p := range points {
+	for p := range points.All() {
 		got = append(got, p[0].Value+p[1].Value)
 	}
 	require.Equal(t, []string{"1lru", "1cost", "1none", "2lru", "2cost", "2none"}, got)
 	c.Axes[1].Kind, c.Axes[1].Name = sweep.Parameter, "n"
 	_, err = c.Points()
 	require.ErrorContains(t, err, "n is swept twice")
-	many := make([]string, 101)
+	many := make([]string, 3163)
 	for i := range many {
-		many[i] = strings.Repeat("x", i)
+		many[i] = fmt.Sprint(i)
 	}
 	_, err = (&sweep.Config{Axes: []sweep.Axis{{Name: "a", Values: many}, {Name: "b", Values: many}}}).Points()
-	require.ErrorContains(t, err, "10201 points with the values of b: want at most 10000")
+	require.ErrorContains(t, err, "10004569 points with the values of b: want at most 10000000")
 }

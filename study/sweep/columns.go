@@ -1,10 +1,13 @@
 package sweep
 
 import (
+	"bufio"
 	"cmp"
 	"encoding/csv"
+	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -28,10 +31,7 @@ type Column struct {
 // adds some for each link and device.
 func (r *Results) Columns(wide bool) []Column {
 	shown := every
-	times := make(map[string]bool)
-	for _, row := range r.Rows {
-		times[row.Times] = true
-	}
+	times := r.seen.times
 	if times["measured"] || times["modelled"] {
 		shown = append(shown[:len(shown):len(shown)], timed...)
 	}
@@ -136,21 +136,9 @@ var tail = named("", "error", "point")
 
 // wide are columns for each link and each device of any row.
 func (r *Results) wide() (out []Column) {
-	type link struct{ from, to string }
-	var links []link
-	var devices []string
-	for _, row := range r.Rows {
-		for _, l := range row.Links {
-			links = append(links, link{l.From, l.To})
-		}
-		for _, p := range row.Peaks {
-			if !slices.Contains(devices, p.Device) {
-				devices = append(devices, p.Device)
-			}
-		}
-	}
+	links := slices.Collect(maps.Keys(r.seen.links))
 	slices.SortFunc(links, func(a, b link) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.to, b.to)) })
-	for _, l := range slices.Compact(links) {
+	for _, l := range links {
 		total := func(row *Row) (copies int, bytes uint64) {
 			for _, t := range row.Links {
 				if t.From == l.from && t.To == l.to {
@@ -163,7 +151,7 @@ func (r *Results) wide() (out []Column) {
 			Column{fmt.Sprintf("copies %s>%s", l.from, l.to), "", "count", false, func(row *Row) any { n, _ := total(row); return n }},
 			Column{fmt.Sprintf("bytes %s>%s", l.from, l.to), "", "bytes", false, func(row *Row) any { _, n := total(row); return n }})
 	}
-	for _, d := range devices {
+	for _, d := range r.seen.devices {
 		out = append(out, Column{"bytes_peak " + d, "", "bytes", false, func(row *Row) any {
 			for _, p := range row.Peaks {
 				if p.Device == d {
@@ -187,37 +175,25 @@ func (r *Results) WriteCSV(w io.Writer, wide bool) error {
 	if err := out.Write(record); err != nil {
 		return err
 	}
-	for _, row := range r.Rows {
+	err := r.Each(func(row *Row, _ []byte) error {
 		for i, c := range columns {
 			record[i] = ""
 			if v := c.Value(row); v != nil {
 				record[i] = fmt.Sprint(v)
 			}
 		}
-		if err := out.Write(record); err != nil {
-			return err
-		}
-	}
+		return out.Write(record)
+	})
 	out.Flush()
-	return out.Error()
+	return errors.Join(err, out.Error())
 }
 
 // WriteJSONLines writes the rows as JSON, one a line.
 func (r *Results) WriteJSONLines(w io.Writer) error {
-	for _, line := range r.lines {
-		if _, err := w.Write(append(line[:len(line):len(line)], '\n')); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// Failed counts the rows that were not as expected.
-func (r *Results) Failed() (n int) {
-	for _, row := range r.Rows {
-		if !row.OK {
-			n++
-		}
-	}
-	return n
+	out := bufio.NewWriterSize(w, 1<<16)
+	err := r.lines(func(row []byte) error {
+		_, err := out.Write(append(row, '\n'))
+		return err
+	})
+	return errors.Join(err, out.Flush())
 }

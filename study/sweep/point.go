@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"maps"
 	"os"
 	"slices"
@@ -41,30 +42,55 @@ type Setting struct {
 	Value string
 }
 
-// Points are the product of the axes. The last axis changes first. It fails where an
-// axis is there twice, or the points are too many.
-func (c *Config) Points() (points [][]Setting, err error) {
-	points = [][]Setting{nil}
-	for i := range c.Axes {
-		a := &c.Axes[i]
-		if slices.ContainsFunc(c.Axes[:i], func(b Axis) bool { return a.Kind == b.Kind && a.Name == b.Name }) {
-			return nil, fmt.Errorf("%s is swept twice: %w", a.Name, mem.ErrInvalidValue)
+// Points are the product of the axes, each made as it is asked for. The last axis changes first.
+type Points struct {
+	axes []Axis
+	n    int
+}
+
+// Points are those of the sweep. It fails where an axis is there twice, or the points are too many.
+func (c *Config) Points() (Points, error) { return product(c.Axes) }
+
+func product(axes []Axis) (Points, error) {
+	n := 1
+	for i := range axes {
+		a := &axes[i]
+		if slices.ContainsFunc(axes[:i], func(b Axis) bool { return a.Kind == b.Kind && a.Name == b.Name }) {
+			return Points{}, fmt.Errorf("%s is swept twice: %w", a.Name, mem.ErrInvalidValue)
 		}
 		if err := a.check(); err != nil {
-			return nil, err
+			return Points{}, err
 		}
-		if n := len(points) * len(a.Values); n > maxPoints {
-			return nil, fmt.Errorf("%d points with the values of %s: want at most %d: %w", n, a.Name, maxPoints, mem.ErrInvalidValue)
+		if n *= a.Len(); n > maxPoints {
+			return Points{}, fmt.Errorf("%d points with the values of %s: want at most %d: %w", n, a.Name, maxPoints, mem.ErrInvalidValue)
 		}
-		var next [][]Setting
-		for _, p := range points {
-			for _, v := range a.Values {
-				next = append(next, append(slices.Clip(p), Setting{a, v}))
+	}
+	return Points{axes, n}, nil
+}
+
+// Len is how many there are.
+func (p Points) Len() int { return p.n }
+
+// At is the point of an index, from 0.
+func (p Points) At(i int) []Setting {
+	out := make([]Setting, len(p.axes))
+	for k := len(p.axes) - 1; k >= 0; k-- {
+		a := &p.axes[k]
+		out[k] = Setting{a, a.At(i % a.Len())}
+		i /= a.Len()
+	}
+	return out
+}
+
+// All are all in order.
+func (p Points) All() iter.Seq[[]Setting] {
+	return func(yield func([]Setting) bool) {
+		for i := range p.n {
+			if !yield(p.At(i)) {
+				return
 			}
 		}
-		points = next
 	}
-	return points, nil
 }
 
 // Label names a point for people.
@@ -145,6 +171,29 @@ func (c *Config) key(s *scenario.Scenario, opt scenario.RunOptions, settings []S
 		}
 	}
 	return hex.EncodeToString(h.Sum(nil)[:16]), nil
+}
+
+// id identifies the sweep: with the same an index means the same point (docs/design/scale.md). The
+// first point's hash stands for the files that are read.
+func (c *Config) id(ctx context.Context, points Points) (string, error) {
+	_, _, key, err := c.read(ctx, points.At(0))
+	if err != nil {
+		return "", err
+	}
+	h := sha256.New()
+	err = json.NewEncoder(h).Encode([]any{"godwit sweep", key, string(c.Data), c.Axes, c.Base.Memory, c.Base.Limits, c.Base.Set})
+	return hex.EncodeToString(h.Sum(nil)[:16]), err
+}
+
+// read is the scenario at a point, how it is run, and the hash by which the point is known.
+func (c *Config) read(ctx context.Context, settings []Setting) (s *scenario.Scenario, how scenario.RunOptions, key string, err error) {
+	if s, err = c.Scenario(ctx, settings); err == nil {
+		how, err = c.Options(ctx, s, settings)
+	}
+	if err == nil {
+		key, err = c.key(s, how, settings)
+	}
+	return s, how, key, err
 }
 
 // Executable identifies the program that runs: a hash of its file.

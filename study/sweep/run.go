@@ -1,8 +1,8 @@
 package sweep
 
 import (
+	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -17,31 +17,31 @@ type RunOptions struct {
 	// Jobs is how many points run at once; 0 is one. Points whose times are measured
 	// are run one at a time whatever it is: they would measure each other.
 	Jobs int
-	// Journal, where not nil, is given every row as soon as it is there.
-	Journal *Journal
-	// Known are rows that need not be made again.
-	Known Known
+	// Rows are those that need not be made again, and what new ones are added to; nil are
+	// none yet, in memory.
+	Rows *Rows
+	// Has, where not nil, says which points are to be run, by their index: a shard's.
+	Has func(i int) bool
 	// Progress, where not nil, is told how many points are done, from any goroutine.
 	Progress func(done, total int)
-}
-
-// Results are the rows of a sweep in the order of its points.
-type Results struct {
-	Axes  []Axis
-	Rows  []*Row
-	lines []json.RawMessage // Rows, as they are written
-	Taken int               // rows that were known before
 }
 
 // Run runs all points that are not known. A point whose run fails has a row that says
 // why. Where a point's scenario is at fault (scenario.Errors), a journal cannot be
 // written, or ctx ends, Run ends with that error, and what was done is in the journal.
-func Run(ctx context.Context, c *Config, opt RunOptions) (*Results, error) {
-	points, err := c.Points()
-	if err != nil {
-		return nil, err
+func Run(ctx context.Context, c *Config, opt RunOptions) (res *Results, err error) {
+	if opt.Rows == nil {
+		if opt.Rows, err = c.Rows(ctx); err != nil {
+			return nil, err
+		}
 	}
-	res := &Results{Axes: c.Axes, Rows: make([]*Row, len(points)), lines: make([]json.RawMessage, len(points))}
+	points := opt.Rows.points
+	res = &Results{Axes: c.Axes, rows: opt.Rows, has: opt.Has}
+	for i := range points.Len() {
+		if res.wants(i) {
+			res.Points++
+		}
+	}
 	var taken, done atomic.Int64
 	group, running := errgroup.WithContext(ctx)
 	jobs := max(opt.Jobs, 1)
@@ -49,81 +49,102 @@ func Run(ctx context.Context, c *Config, opt RunOptions) (*Results, error) {
 		jobs = 1
 	}
 	group.SetLimit(jobs)
-	for i := range points {
+	for i := range points.Len() {
+		if !res.wants(i) {
+			continue
+		}
 		if running.Err() != nil {
 			break
 		}
 		group.Go(func() error {
-			line, known, err := c.point(running, points[i], opt)
+			known, err := c.point(running, i, opt.Rows)
 			if err != nil {
 				return err
 			}
 			if known {
 				taken.Add(1)
 			}
-			res.lines[i] = line
-			res.Rows[i], err = decode(line)
 			if n := done.Add(1); opt.Progress != nil {
-				opt.Progress(int(n), len(points))
+				opt.Progress(int(n), res.Points)
 			}
-			return err
+			return nil
 		})
 	}
-	if err = group.Wait(); err == nil && int(done.Load()) < len(points) {
+	if err = group.Wait(); err == nil && int(done.Load()) < res.Points {
 		err = ctx.Err() // it ended between two points, and no point knows
 	}
-	res.Taken = int(taken.Load())
+	if res.Taken = int(taken.Load()); err == nil {
+		err = res.survey()
+	}
 	return res, err
 }
 
-// point makes the row of a point, or takes the one that is known.
-func (c *Config) point(ctx context.Context, settings []Setting, opt RunOptions) (line []byte, known bool, err error) {
+// point has rows have the row of a point: it is made, or the one that is known is taken.
+func (c *Config) point(ctx context.Context, i int, rows *Rows) (known bool, err error) {
 	if err := ctx.Err(); err != nil {
-		return nil, false, err
+		return false, err
 	}
-	s, err := c.Scenario(ctx, settings)
+	settings := rows.points.At(i)
+	s, how, key, err := c.read(ctx, settings)
 	if err != nil {
-		return nil, false, err
+		return false, err
 	}
-	how, err := c.Options(ctx, s, settings)
+	before, err := rows.find(i, key)
 	if err != nil {
-		return nil, false, err
+		return false, err
 	}
-	key, err := c.key(s, how, settings)
-	if err != nil {
-		return nil, false, err
+	var now []byte
+	if known = before != nil; known { // as another sweep has set it: of other axes, or a value that comes to the same
+		row, err := decode(before)
+		if err != nil {
+			return false, err
+		}
+		row.Parameters = parametersOf(s, settings)
+		now, err = row.encode()
+		if at, aerr := rows.row(i); err != nil || aerr != nil || bytes.Equal(now, at) {
+			return true, errors.Join(err, aerr)
+		}
+	} else if now, err = c.make(ctx, s, how, key, settings); err != nil {
+		return false, err
 	}
+	return known, rows.add([]int{i}, [][]byte{now})
+}
+
+// parametersOf are a row's.
+func parametersOf(s *scenario.Scenario, settings []Setting) map[string]any {
 	parameters := make(map[string]any)
 	for _, p := range settings {
 		parameters[p.Axis.Name] = valueOf(valueAt(s, p))
 	}
-	if line, known = opt.Known[key]; known { // as another sweep has set it: of other axes, or a value that comes to the same
-		row, err := decode(line)
-		if err != nil {
-			return nil, false, err
-		}
-		row.Parameters = parameters
-		line, err = row.encode()
-		return line, true, err
+	return parameters
+}
+
+// Row makes the row of a point. It fails where the point's scenario is at fault, or ctx ends.
+func (c *Config) Row(ctx context.Context, settings []Setting) ([]byte, error) {
+	s, how, key, err := c.read(ctx, settings)
+	if err != nil {
+		return nil, err
 	}
+	return c.make(ctx, s, how, key, settings)
+}
+
+// make runs a point.
+func (c *Config) make(ctx context.Context, s *scenario.Scenario, how scenario.RunOptions, key string, settings []Setting) ([]byte, error) {
 	run, err := scenario.Run(ctx, s, how)
 	if ctx.Err() != nil {
-		return nil, false, ctx.Err()
+		return nil, ctx.Err()
 	}
 	if bad := (scenario.Errors)(nil); errors.As(err, &bad) {
-		return nil, false, fmt.Errorf("%s: %w", Label(settings), err)
+		return nil, fmt.Errorf("%s: %w", Label(settings), err)
 	}
-	row := &Row{Point: key, Parameters: parameters, Digest: run.Digest()} // an error is in its Digest
+	row := &Row{Point: key, Parameters: parametersOf(s, settings), Digest: run.Digest()} // an error is in its Digest
 	switch {
 	case run.Model != nil:
 		row.Times, row.ElapsedNS = "modelled", int64(run.Model.Makespan)
 	case !c.Fast:
 		row.Times, row.ElapsedNS = "measured", int64(run.Elapsed())
 	}
-	if line, err = row.encode(); err == nil && opt.Journal != nil {
-		err = opt.Journal.add(line)
-	}
-	return line, false, err
+	return row.encode()
 }
 
 // valueAt is a setting's value in the one way to write it: a size in bytes.

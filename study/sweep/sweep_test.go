@@ -5,7 +5,7 @@ import (
 	"context"
 	"encoding/csv"
 	"encoding/json"
-	"io"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -61,10 +61,35 @@ func table(t *testing.T, res *sweep.Results) (rows [][]string, text string) {
 	return rows, text
 }
 
+// rowsOf are all rows.
+func rowsOf(t *testing.T, res *sweep.Results) []*sweep.Row {
+	t.Helper()
+	rows, err := res.All()
+	require.NoError(t, err)
+	return rows
+}
+
+// begun are the rows of a sweep with a journal, and how many lines it has that are none.
+func begun(t *testing.T, c *sweep.Config, path string) (*sweep.Rows, *sweep.Journal, int) {
+	t.Helper()
+	rows, err := c.Rows(t.Context())
+	require.NoError(t, err)
+	j, err := sweep.OpenJournal(path)
+	require.NoError(t, err)
+	dropped, err := rows.Keep(j)
+	require.NoError(t, err)
+	return rows, j, dropped
+}
+
+// textOf is a file of rows in memory.
+func textOf(text string) sweep.Text {
+	return sweep.Text{Name: "text", Text: strings.NewReader(text), Size: int64(len(text))}
+}
+
 func TestRowsSayWhatEachPointMoved(t *testing.T) {
 	res, err := sweep.Run(t.Context(), config(t, turns, "n=1..4", "size=1KiB,4KiB"), sweep.RunOptions{Jobs: 2})
 	require.NoError(t, err)
-	require.Zero(t, res.Failed())
+	require.Zero(t, res.Failed)
 	rows, _ := table(t, res)
 	require.Len(t, rows, 9)
 	column := func(name string) int { return slices.Index(rows[0], name) }
@@ -82,37 +107,39 @@ func TestRowsSayWhatEachPointMoved(t *testing.T) {
 	require.Negative(t, column("elapsed_ns"), "no times were wanted")
 }
 
-// TestWhatIsKnownIsNotRunAgain: of a journal that was cut off after any byte, the rows
-// that are whole are taken, the others are made again, and the results are the same.
+// TestWhatIsKnownIsNotRunAgain: of a journal that was cut off after any byte, or in which a bit has
+// flipped, the rows that are whole are taken, the others are made again, and the results are the same.
 func TestWhatIsKnownIsNotRunAgain(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "rows")
 	c := config(t, turns, "n=1..3")
-	journal, _, err := sweep.OpenJournal(path, make(sweep.Known))
+	rows, journal, _ := begun(t, c, path)
+	res, err := sweep.Run(t.Context(), c, sweep.RunOptions{Rows: rows})
 	require.NoError(t, err)
-	res, err := sweep.Run(t.Context(), c, sweep.RunOptions{Journal: journal})
-	require.NoError(t, err)
-	require.NoError(t, journal.Close())
 	_, want := table(t, res)
+	require.NoError(t, journal.Close())
 	whole, err := os.ReadFile(path)
 	require.NoError(t, err)
+	again := func(text []byte, what string) (taken int) {
+		require.NoError(t, os.WriteFile(path, text, 0o600))
+		rows, journal, _ := begun(t, c, path)
+		res, err := sweep.Run(t.Context(), c, sweep.RunOptions{Rows: rows})
+		require.NoError(t, err)
+		_, got := table(t, res)
+		require.Equal(t, want, got, what)
+		require.NoError(t, journal.Close())
+		rows, journal, _ = begun(t, c, path)
+		require.Equal(t, 3, rows.Have(), what)
+		require.NoError(t, journal.Close())
+		return res.Taken
+	}
 	for cut := 0; cut <= len(whole); cut += 61 {
 		lines := max(bytes.Count(whole[:cut], []byte("\n"))-1, 0) // but for the journal's own
-		require.NoError(t, os.WriteFile(path, whole[:cut], 0o600))
-		known := make(sweep.Known)
-		journal, _, err := sweep.OpenJournal(path, known)
-		require.NoError(t, err)
-		require.Len(t, known, lines)
-		res, err := sweep.Run(t.Context(), c, sweep.RunOptions{Journal: journal, Known: known})
-		require.NoError(t, err)
-		require.NoError(t, journal.Close())
-		require.Equal(t, lines, res.Taken)
-		_, got := table(t, res)
-		require.Equal(t, want, got)
-		again := make(sweep.Known)
-		journal, _, err = sweep.OpenJournal(path, again)
-		require.NoError(t, err)
-		require.NoError(t, journal.Close())
-		require.Len(t, again, 3, "after %d bytes", cut)
+		require.Equal(t, lines, again(whole[:cut], fmt.Sprint("cut at ", cut)))
+	}
+	for at := bytes.IndexByte(whole, '\n') + 1; at < len(whole); at += 37 {
+		flipped := bytes.Clone(whole)
+		flipped[at] ^= 1
+		require.Less(t, again(flipped, fmt.Sprint("flipped at ", at)), 3)
 	}
 }
 
@@ -121,14 +148,14 @@ func TestAnotherFileIsNoJournal(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "rows")
 	for _, text := range []string{"my notes", "my notes\n", "{}\n", "\n", `{"journal":"godwit sweep"} and more` + "\n", `{"point":"x"}` + "\n"} {
 		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
-		_, _, err := sweep.OpenJournal(path, make(sweep.Known))
+		_, err := sweep.OpenJournal(path)
 		require.ErrorIs(t, err, sweep.ErrNoJournal, "%q", text)
 		require.ErrorContains(t, err, path)
 		have, err := os.ReadFile(path)
 		require.NoError(t, err)
 		require.Equal(t, text, string(have))
 	}
-	_, _, err := sweep.OpenJournal(t.TempDir(), nil)
+	_, err := sweep.OpenJournal(t.TempDir())
 	require.ErrorIs(t, err, sweep.ErrNoJournal)
 }
 
@@ -141,8 +168,9 @@ func TestAPointIsKnownByAllThatItsFiguresDependOn(t *testing.T) {
 		change(c)
 		res, err := sweep.Run(t.Context(), c, sweep.RunOptions{})
 		require.NoError(t, err, name)
-		require.Empty(t, seen[res.Rows[0].Point], "%s is as %s", name, seen[res.Rows[0].Point])
-		seen[res.Rows[0].Point] = name
+		point := rowsOf(t, res)[0].Point
+		require.Empty(t, seen[point], "%s is as %s", name, seen[point])
+		seen[point] = name
 	}
 	dir := t.TempDir()
 	input := func(content string) string {
@@ -174,7 +202,7 @@ func TestAPointIsKnownByAllThatItsFiguresDependOn(t *testing.T) {
 	}
 	same, err := sweep.Run(t.Context(), config(t, "# a remark\nabout: the same\n"+turns), sweep.RunOptions{})
 	require.NoError(t, err)
-	require.Equal(t, "as it is", seen[same.Rows[0].Point], "a remark changes nothing")
+	require.Equal(t, "as it is", seen[rowsOf(t, same)[0].Point], "a remark changes nothing")
 }
 
 // TestWhatIsKnownIsWrittenAsThisSweepSetsIt: a row that is taken has the parameters of the
@@ -182,11 +210,16 @@ func TestAPointIsKnownByAllThatItsFiguresDependOn(t *testing.T) {
 // also where two values come to the same, or an axis is new.
 func TestWhatIsKnownIsWrittenAsThisSweepSetsIt(t *testing.T) {
 	text := strings.Replace(turns, "params:\n", "params:\n  how: {type: string, default: a}\n", 1)
-	lines := func(known sweep.Known, axes ...string) string {
-		res, err := sweep.Run(t.Context(), config(t, text, axes...), sweep.RunOptions{Known: known})
+	lines := func(known string, axes ...string) string {
+		c := config(t, text, axes...)
+		have, err := c.Rows(t.Context())
 		require.NoError(t, err)
-		if known != nil {
-			require.Len(t, res.Rows, res.Taken)
+		_, err = have.Take("known", strings.NewReader(known), int64(len(known)))
+		require.NoError(t, err)
+		res, err := sweep.Run(t.Context(), c, sweep.RunOptions{Rows: have})
+		require.NoError(t, err)
+		if known != "" {
+			require.Equal(t, res.Points, res.Taken)
 		}
 		var out bytes.Buffer
 		require.NoError(t, res.WriteJSONLines(&out))
@@ -200,10 +233,7 @@ func TestWhatIsKnownIsWrittenAsThisSweepSetsIt(t *testing.T) {
 		{[]string{"how=a,b"}, []string{"how=b,a,c"}},
 		{[]string{"how=a"}, []string{"how=a,inf,nan"}},
 	} {
-		known := make(sweep.Known)
-		_, err := known.Read(strings.NewReader(lines(nil, c.before...)))
-		require.NoError(t, err)
-		require.Equal(t, lines(nil, c.now...), lines(known, c.now...), "%v after %v", c.now, c.before)
+		require.Equal(t, lines("", c.now...), lines(lines("", c.before...), c.now...), "%v after %v", c.now, c.before)
 	}
 }
 
@@ -213,7 +243,7 @@ func TestAWordIsNoNumber(t *testing.T) {
 	res, err := sweep.Run(t.Context(), config(t, text, "how=inf,nan,+Infinity,1.5"), sweep.RunOptions{})
 	require.NoError(t, err)
 	var got []any
-	for _, row := range res.Rows {
+	for _, row := range rowsOf(t, res) {
 		got = append(got, res.Columns(false)[0].Value(row))
 	}
 	require.Equal(t, []any{"inf", "nan", "+Infinity", 1.5}, got)
@@ -222,22 +252,22 @@ func TestAWordIsNoNumber(t *testing.T) {
 // TestALineWithoutEndIsNotKept: of a journal that is none no more is held than a row may
 // have.
 func TestALineWithoutEndIsNotKept(t *testing.T) {
-	row := `{"point":"a","parameters":{},"commands":1}` + "\n"
-	known := make(sweep.Known)
+	const size = 512 << 20
+	rows, err := config(t, turns).Rows(t.Context())
+	require.NoError(t, err)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	dropped, err := known.Read(io.MultiReader(io.LimitReader(endless{}, 512<<20), strings.NewReader("\n"+row)))
+	dropped, err := rows.Take("x", endless{}, size)
 	runtime.ReadMemStats(&after)
 	require.NoError(t, err)
 	require.Equal(t, 1, dropped)
-	require.Len(t, known, 1)
 	require.Less(t, (after.TotalAlloc-before.TotalAlloc)>>20, uint64(256), "MiB allocated in all")
 }
 
 // endless reads as x.
 type endless struct{}
 
-func (endless) Read(b []byte) (int, error) {
+func (endless) ReadAt(b []byte, _ int64) (int, error) {
 	for i := range b {
 		b[i] = 'x'
 	}
@@ -247,26 +277,27 @@ func (endless) Read(b []byte) (int, error) {
 // TestAPointThatFailsHasARow: and is tried again; one that is at fault ends the sweep.
 func TestAPointThatFailsHasARow(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "rows")
-	journal, _, err := sweep.OpenJournal(path, make(sweep.Known))
-	require.NoError(t, err)
 	c := config(t, `
 params: {size: {type: size, default: 1 KiB}}
 devices: [{name: d, driver: cpu, memory: 64 KiB}]
 buffers: [{name: a, size: size, fill: 1}, {name: b, size: size}]
 commands: [{copy: a, to: b, queue: d}]
 `, "size=1KiB,48KiB")
-	res, err := sweep.Run(t.Context(), c, sweep.RunOptions{Journal: journal})
+	rows, journal, _ := begun(t, c, path)
+	res, err := sweep.Run(t.Context(), c, sweep.RunOptions{Rows: rows})
 	require.NoError(t, err)
-	require.Equal(t, 1, res.Failed())
-	require.Contains(t, res.Rows[1].Error, "out of memory")
+	require.Equal(t, 1, res.Failed)
+	require.Contains(t, rowsOf(t, res)[1].Error, "out of memory")
 	require.NoError(t, journal.Close())
 	text, err := os.ReadFile(path)
 	require.NoError(t, err)
-	known := make(sweep.Known)
-	dropped, err := known.Read(bytes.NewReader(text))
+	merged, err := sweep.Merge([]sweep.Text{textOf(string(text))})
 	require.NoError(t, err)
-	require.Equal(t, 2, dropped, "the point that failed, and the journal's own line")
-	require.Len(t, known, 1)
+	require.Equal(t, 1, merged.Failed, "a point that failed has a row")
+	rows, journal, dropped := begun(t, c, path)
+	require.Equal(t, 1, dropped, "the point that failed is tried again")
+	require.Equal(t, 1, rows.Have())
+	require.NoError(t, journal.Close())
 
 	_, err = sweep.Run(t.Context(), config(t, turns, "size=1KiB,0"), sweep.RunOptions{})
 	var bad scenario.Errors
@@ -297,11 +328,11 @@ func TestJSONLinesHaveLinksAndPeaks(t *testing.T) {
 // TestASweepThatIsCancelledEnds and leaves nothing; what is done is in the journal.
 func TestASweepThatIsCancelledEnds(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "rows")
-	journal, _, err := sweep.OpenJournal(path, make(sweep.Known))
-	require.NoError(t, err)
+	c := config(t, turns, "n=1..50")
+	rows, journal, _ := begun(t, c, path)
 	ctx, cancel := context.WithCancel(t.Context())
 	var done atomic.Int64
-	_, err = sweep.Run(ctx, config(t, turns, "n=1..50"), sweep.RunOptions{Jobs: 2, Journal: journal, Progress: func(n, total int) {
+	_, err := sweep.Run(ctx, c, sweep.RunOptions{Jobs: 2, Rows: rows, Progress: func(n, total int) {
 		done.Store(int64(n))
 		if n == 3 {
 			cancel()
@@ -309,13 +340,11 @@ func TestASweepThatIsCancelledEnds(t *testing.T) {
 	}})
 	require.ErrorIs(t, err, context.Canceled)
 	require.NoError(t, journal.Close())
-	known := make(sweep.Known)
-	journal, dropped, err := sweep.OpenJournal(path, known)
-	require.NoError(t, err)
+	rows, journal, dropped := begun(t, c, path)
 	require.NoError(t, journal.Close())
 	require.Zero(t, dropped)
-	require.GreaterOrEqual(t, len(known), 3)
-	require.Less(t, len(known), 50)
+	require.GreaterOrEqual(t, rows.Have(), 3)
+	require.Less(t, rows.Have(), 50)
 }
 
 // TestASweepThatNeverBeginsSaysSo: not that it has ended well, with rows that are nil.
@@ -339,10 +368,10 @@ func TestParametersOfAMachineAreSwept(t *testing.T) {
 	}
 	res, err := sweep.Run(t.Context(), c, sweep.RunOptions{})
 	require.NoError(t, err)
-	require.Len(t, res.Rows, 2)
-	require.Equal(t, "4 GB/s", res.Rows[1].Parameters["machine.nic"])
-	require.InEpsilon(t, 4, float64(res.Rows[0].ElapsedNS)/float64(res.Rows[1].ElapsedNS), 0.01)
-	require.NotEqual(t, res.Rows[0].Point, res.Rows[1].Point)
+	require.Equal(t, 2, res.Points)
+	require.Equal(t, "4 GB/s", rowsOf(t, res)[1].Parameters["machine.nic"])
+	require.InEpsilon(t, 4, float64(rowsOf(t, res)[0].ElapsedNS)/float64(rowsOf(t, res)[1].ElapsedNS), 0.01)
+	require.NotEqual(t, rowsOf(t, res)[0].Point, rowsOf(t, res)[1].Point)
 }
 
 func TestMachinesAreSwept(t *testing.T) {

@@ -110,21 +110,21 @@ func (f *compareFlags) contestants(ctx context.Context, files []string) (out []c
 		if err != nil {
 			return nil, err
 		}
-		if n := len(points) * len(files) * len(clocks); n < 2 || n > maxVariants {
+		if n := points.Len() * len(files) * len(clocks); n < 2 || n > maxVariants {
 			return nil, fmt.Errorf("compare: %s: want 2 to %d: scenarios, or values of --set, --machine, --policy, --driver and --graph", plural(n, "run"), maxVariants)
 		}
-		for _, p := range points {
+		for p := range points.All() {
 			var name []string
 			if len(files) > 1 {
 				name = append(name, strings.TrimSuffix(filepath.Base(c.File), filepath.Ext(c.File)))
 			}
 			var varied []sweep.Setting
 			for _, v := range p {
-				if len(v.Axis.Values) > 1 {
+				if v.Axis.Len() > 1 {
 					varied = append(varied, v)
 				}
 			}
-			if len(points) > 1 {
+			if points.Len() > 1 {
 				name = append(name, sweep.Label(varied))
 			}
 			for _, clock := range clocks {

@@ -181,7 +181,7 @@ func runPredict(ctx context.Context, w, told io.Writer, files []string, f *predi
 		if err != nil {
 			return err
 		}
-		for _, p := range points {
+		for p := range points.All() {
 			if err := c.Check(ctx, of, p); err != nil {
 				return endOf(ctx, err)
 			}

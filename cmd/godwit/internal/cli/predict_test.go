@@ -25,7 +25,7 @@ func TestJudgedCasesAreWhatTheyPromise(t *testing.T) {
 		points, err := c.Points()
 		require.NoError(t, err)
 		c.Base.Times, c.Base.Warm = 6, 1
-		for _, p := range points {
+		for p := range points.All() {
 			rounds := &sweep.Axis{Kind: sweep.Parameter, Name: "rounds"}
 			s, err := c.Scenario(t.Context(), append(p[:len(p):len(p)], sweep.Setting{Axis: rounds, Value: "12"}))
 			require.NoError(t, err)
@@ -37,7 +37,7 @@ func TestJudgedCasesAreWhatTheyPromise(t *testing.T) {
 		}
 		for _, a := range c.Axes {
 			if a.Name == predict.Variant {
-				variants += len(points) / 2
+				variants += points.Len() / 2
 			}
 		}
 	}

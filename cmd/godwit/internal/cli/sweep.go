@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -28,6 +29,8 @@ type sweepFlags struct {
 	scenarioFlags    // --policy and --driver may be several, with commas between
 	out              []string
 	resume           bool
+	from             []string // other journals and results to resume from
+	shard            shard
 	fast, wide, json bool
 	jobs             int // 0: as many as there are cores
 	plot, x          string
@@ -37,14 +40,14 @@ type sweepFlags struct {
 func newSweep() *cobra.Command {
 	var f sweepFlags
 	cmd := &cobra.Command{
-		Use:   "sweep SCENARIO | --example NAME",
+		Use:   "sweep SCENARIO | --example NAME [--resume ROWS…]",
 		Short: "Run a scenario with many values of its parameters, and plot what came of it",
 		Long: `Run a scenario with many values of its parameters, and plot what came of it.
 
 The points are the product of the values of each --set, --machine, --policy, --driver and --graph, of which the last
 changes first. Values are given with commas between, or as ranges: 2..64*2 is 2, 4, 8, 16, 32, 64;
 1..9+2 is 1, 3, 5, 7, 9; 1..4 is 1, 2, 3, 4; 64KiB..1MiB*4 and 1us..1ms*10 are in bytes and
-nanoseconds. At most 1,000 values for each and 10,000 points.
+nanoseconds. At most 10,000,000 points; above 10,000 they want --out.
 
 With --machine all points are in virtual time, and run on all cores. Otherwise they run one at a
 time, since the times of each are measured; with --fast they run on all cores (--jobs) and no times are kept.
@@ -53,20 +56,34 @@ time, since the times of each are measured; with --fast they run on all cores (-
 Until then FILE.rows has what is done. A sweep that was interrupted or killed goes on with
 --resume: a point is known by a hash of its expanded scenario, machine, inputs and program, so what
 has changed is done again. A results file of JSON lines is taken from, too, so that a sweep can be
-made larger.
+made larger, and so are other journals and results that are named behind the scenario.
+
+--shard K/N makes every N-th point, from the K-th on, and leaves FILE.K-of-N.rows: N processes, on as
+many machines, make all of them, and godwit sweep merge makes the results (docs/scale.md).
 
 Exit code: 0 all points as expected, 1 some were not or could not be finished (the results are
 written all the same), 2 bad usage or a scenario that is at fault at some point, 128 and the
 signal's number where it was interrupted.`,
 		Example: `  godwit sweep --example matmul --set n=2..64*2 --set schedule=rows,grid,turned --fast
   godwit sweep study.yaml --set n=2..64*2 --set size=64KiB,1MiB --out study.csv --resume
+  godwit sweep study.yaml --set n=1..100000 --out study.csv --fast --shard 3/64 --resume
+  godwit sweep merge --out study.csv study.*-of-64.rows
   godwit sweep study.yaml --set n=2..64*2 --plot study.html --y bytes_moved,bytes_lower_bound`,
-		Args: f.oneScenario,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if f.resume && len(args) > 0 { // the others are journals
+				if f.example != "" {
+					return nil
+				}
+				args = args[:1]
+			}
+			return f.oneScenario(cmd, args)
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			file := ""
-			if len(args) > 0 {
-				file = args[0]
+			if len(args) > 0 && f.example == "" {
+				file, args = args[0], args[1:]
 			}
+			f.from = args
 			if cmd.Flags().Changed("jobs") && f.jobs < 1 {
 				return fmt.Errorf("--jobs %d: want at least 1", f.jobs)
 			}
@@ -77,17 +94,25 @@ signal's number where it was interrupted.`,
 	f.registerStamps(cmd)
 	flags := cmd.Flags()
 	describeAxes(cmd)
-	flags.StringArrayVar(&f.out, "out", nil, "write the results to `FILE`, which ends in .csv or .jsonl; may be given several times")
-	flags.BoolVar(&f.resume, "resume", false, "take what an interrupted sweep with the same --out has done")
+	f.registerResults(cmd)
+	flags.BoolVar(&f.resume, "resume", false, "take what an interrupted sweep with the same --out has done, and journals and results that are named")
+	flags.Var(&f.shard, "shard", "only every N-th point, from the K-th on (`K/N`)")
 	flags.BoolVar(&f.fast, "fast", false, "keep no times, and run points on all cores")
 	flags.IntVar(&f.jobs, "jobs", 0, "`N` points at once, with --fast or --machine (default: as many as there are cores)")
+	cmd.AddCommand(newSweepMerge())
+	return cmd
+}
+
+// registerResults is of what becomes of results.
+func (f *sweepFlags) registerResults(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringArrayVar(&f.out, "out", nil, "write the results to `FILE`, which ends in .csv or .jsonl; may be given several times")
 	flags.BoolVar(&f.wide, "wide", false, "in CSV, columns for each link and each device too; JSON lines have these always")
 	flags.BoolVar(&f.json, "json", false, "print the results as JSON lines")
 	flags.StringVar(&f.plot, "plot", "", "draw the results in `FILE`, a page of HTML: any column over any other; - is standard output")
 	flags.StringVar(&f.x, "x", "", "draw over this `COLUMN` at first (default: the first parameter with several values)")
 	flags.StringSliceVar(&f.y, "y", nil, "draw these `COLUMNS` at first (default: bytes_moved)")
 	flags.StringSliceVar(&f.by, "by", nil, "a line for each value of these `COLUMNS` at first (default: all other parameters)")
-	return cmd
 }
 
 // describeAxes says in the flags of a scenario that several values may be given.
@@ -150,8 +175,14 @@ func names(list string) []string {
 	return strings.Split(list, ",")
 }
 
-// journalName is the journal's place beside results.
-func journalName(out string) string { return strings.TrimSuffix(out, filepath.Ext(out)) + ".rows" }
+// journalName is the journal's place beside results; a shard has its own.
+func (f *sweepFlags) journalName(out string) string {
+	name := strings.TrimSuffix(out, filepath.Ext(out))
+	if f.shard.n > 0 {
+		name = fmt.Sprintf("%s.%d-of-%d", name, f.shard.k, f.shard.n)
+	}
+	return name + ".rows"
+}
 
 // writes are the files that a sweep makes.
 func (f *sweepFlags) writes() []given {
@@ -159,13 +190,14 @@ func (f *sweepFlags) writes() []given {
 	for i, path := range f.out {
 		out = append(out, given{"--out", path})
 		if i == 0 {
-			out = append(out, given{"the journal", journalName(path)})
+			out = append(out, given{"the journal", f.journalName(path)})
 		}
 	}
 	return out
 }
 
-func runSweep(ctx context.Context, w io.Writer, file string, f *sweepFlags) (err error) {
+// check refuses flags that go ill together, before anything is read.
+func (f *sweepFlags) check() error {
 	for _, path := range f.out {
 		if ext := filepath.Ext(path); ext != ".csv" && ext != ".jsonl" {
 			return fmt.Errorf("--out %s: want a name that ends in .csv or .jsonl", path)
@@ -177,6 +209,10 @@ func runSweep(ctx context.Context, w io.Writer, file string, f *sweepFlags) (err
 	switch {
 	case f.resume && len(f.out) == 0:
 		return errors.New("--resume: of which sweep? say --out, as it did")
+	case f.shard.n > 0 && len(f.out) == 0:
+		return errors.New("--shard: where are its rows to be? say --out, as the other shards do")
+	case f.shard.n > 0 && (f.plot != "" || f.json):
+		return errors.New("--shard: a part has no results: --json and --plot are for sweep merge")
 	case f.jobs > 1 && !f.fast && f.machine == "":
 		return fmt.Errorf("--jobs %d: points whose times are measured run one at a time: want --fast, which keeps no times, or --machine, whose times are virtual", f.jobs)
 	case f.plot == stdout && f.json:
@@ -184,61 +220,121 @@ func runSweep(ctx context.Context, w io.Writer, file string, f *sweepFlags) (err
 	case f.plot == "" && (f.x != "" || len(f.y)+len(f.by) > 0):
 		return errors.New("--x, --y and --by are for --plot")
 	}
+	return nil
+}
+
+// maxShown is how many points may be in a table, a plot or memory.
+const maxShown = 10_000
+
+// checkPoints refuses more points than can be shown where they are to be.
+func (f *sweepFlags) checkPoints(n int) error {
+	switch {
+	case n > maxShown && len(f.out) == 0:
+		return fmt.Errorf("%s: more than %s want --out", plural(n, "point"), humanize.Comma(maxShown))
+	case n > maxShown && f.plot != "":
+		return fmt.Errorf("--plot: %s: want at most %s", plural(n, "point"), humanize.Comma(maxShown))
+	case n > 1_000_000: // what is held of each is never given up, and room for as much again is not needed
+		debug.SetGCPercent(20)
+	}
+	return nil
+}
+
+// sweepOf is the sweep that the flags ask for.
+func (f *sweepFlags) sweepOf(ctx context.Context, file string) (*sweep.Config, error) {
+	if err := f.check(); err != nil {
+		return nil, err
+	}
 	if err := apart(f.writes(), f.reads(file)...); err != nil {
-		return err
+		return nil, err
 	}
 	if err := makeable(ctx, f.writes()...); err != nil {
-		return err
+		return nil, err
 	}
 	if err := f.checkMachineSet(); err != nil {
-		return err
+		return nil, err
 	}
 	c, err := f.config(ctx, file, f.example)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	c.Fast = f.fast
 	if c.Build, err = sweep.Executable(); err != nil {
-		return failed{err}
+		return nil, failed{err}
+	}
+	return c, f.checkColumns(c)
+}
+
+func runSweep(ctx context.Context, w io.Writer, file string, f *sweepFlags) (err error) {
+	c, err := f.sweepOf(ctx, file)
+	if err != nil {
+		return err
 	}
 	points, err := c.Points()
 	if err != nil {
 		return err
 	}
-	if err := f.checkColumns(c); err != nil {
+	if err := f.checkPoints(points.Len()); err != nil {
 		return err
 	}
-	opt := sweep.RunOptions{Jobs: cmp.Or(f.jobs, runtime.GOMAXPROCS(0)), Known: make(sweep.Known)}
-	journal := ""
+	rows, err := c.Rows(ctx)
+	if err != nil {
+		return sweepError(ctx, err)
+	}
+	opt := sweep.RunOptions{Jobs: cmp.Or(f.jobs, runtime.GOMAXPROCS(0)), Rows: rows, Has: f.shard.has}
+	var journal *sweep.Journal
 	if len(f.out) > 0 {
-		journal = journalName(f.out[0])
-		if opt.Journal, err = f.openJournal(journal, opt.Known); err != nil {
+		var close func() error
+		if journal, close, err = f.openJournal(rows); err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, opt.Journal.Close()) }()
+		defer func() { err = errors.Join(err, close()) }()
 	}
-	bar := newProgress(len(points), "points")
-	opt.Progress = func(done, total int) { _ = bar.Set(min(done, total-1)) }
+	bar := newProgress(points.Len(), "points")
+	opt.Progress = func(done, total int) { bar.ChangeMax(total); _ = bar.Set(min(done, total-1)) }
 	res, err := sweep.Run(ctx, c, opt)
 	_ = bar.Finish()
 	if err != nil {
-		if journal != "" && ctx.Err() != nil && !opt.Journal.Empty() {
-			return fmt.Errorf("%w; what is done is in %s: --resume goes on", endOf(ctx, err), journal)
+		if journal != nil && ctx.Err() != nil && !journal.Empty() {
+			return fmt.Errorf("%w; what is done is in %s: --resume goes on", endOf(ctx, err), f.journalName(f.out[0]))
 		}
-		return sweepError(err)
+		return sweepError(ctx, err)
 	}
-	if err := f.write(ctx, w, c, res); err != nil {
-		return err
-	}
-	if journal != "" {
-		if err := opt.Journal.Remove(); err != nil {
-			return failed{err}
+	switch {
+	case f.shard.n > 0:
+		journal.Keep()
+		err = journal.Sync()
+		fmt.Fprintf(w, "%s of %s%s: %s\n", plural(res.Points, "point"), humanize.Comma(int64(points.Len())), knownBefore(res), f.journalName(f.out[0]))
+	case journal != nil:
+		if err = f.write(ctx, w, c.File, res); err == nil {
+			err = journal.Remove()
 		}
+	default:
+		err = f.write(ctx, w, c.File, res)
 	}
-	if n := res.Failed(); n > 0 {
-		return failed{fmt.Errorf("%s: %s of %s not as expected%s", c.File, plural(n, "point"), humanize.Comma(int64(len(res.Rows))), firstReason(res))}
+	if err != nil {
+		return failed{err}
 	}
-	return nil
+	return asExpected(c.File, res)
+}
+
+// asExpected fails where points were not.
+func asExpected(file string, res *sweep.Results) error {
+	if res.Failed == 0 {
+		return nil
+	}
+	why := ""
+	if res.Reason != "" {
+		why = "; the first: " + res.Reason
+	}
+	return failed{fmt.Errorf("%s: %s of %s not as expected%s", file, plural(res.Failed, "point"), humanize.Comma(int64(res.Points)), why)}
+}
+
+// knownBefore says how many were.
+func knownBefore(res *sweep.Results) string {
+	if res.Taken == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", %s of them known before", humanize.Comma(int64(res.Taken)))
 }
 
 func plural(n int, what string) string {
@@ -248,51 +344,85 @@ func plural(n int, what string) string {
 	return humanize.Comma(int64(n)) + " " + what
 }
 
-// firstReason is why the first point that failed did.
-func firstReason(res *sweep.Results) string {
-	for _, row := range res.Rows {
-		if !row.OK && row.Error != "" {
-			first, _, _ := strings.Cut(row.Error, "\n")
-			return "; the first: " + first
-		}
-	}
-	return ""
-}
-
 // sweepError gives an error of a sweep its exit code.
-func sweepError(err error) error {
-	if bad := (scenario.Errors)(nil); errors.As(err, &bad) {
+func sweepError(ctx context.Context, err error) error {
+	if bad := (scenario.Errors)(nil); errors.As(err, &bad) && ctx.Err() == nil {
 		return err
 	}
 	return failed{err}
 }
 
-// openJournal opens the journal, and takes what is known where the sweep is to go on.
-func (f *sweepFlags) openJournal(path string, known sweep.Known) (*sweep.Journal, error) {
+// openJournal has rows added to the journal of --out, and takes what is known where the sweep is to go on.
+func (f *sweepFlags) openJournal(rows *sweep.Rows) (_ *sweep.Journal, close func() error, err error) {
+	var files texts
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, files.close())
+		}
+	}()
 	if f.resume {
 		for _, from := range f.out {
-			if filepath.Ext(from) == ".csv" {
-				continue
-			}
-			if err := takeKnown(from, known); err != nil {
-				return nil, err
+			if filepath.Ext(from) != ".csv" && fileExists(from) {
+				f.from = append(f.from, from)
 			}
 		}
+		for _, from := range f.from {
+			t, err := files.open(from)
+			if err != nil {
+				return nil, nil, err
+			}
+			dropped, err := rows.Take(from, t.Text, t.Size)
+			if err != nil {
+				return nil, nil, err
+			}
+			sayDropped(from, dropped)
+		}
 	}
-	j, dropped, err := sweep.OpenJournal(path, known)
+	path := f.journalName(f.out[0])
+	j, err := sweep.OpenJournal(path)
 	switch {
 	case errors.Is(err, sweep.ErrNoJournal):
-		return nil, fmt.Errorf("%w: --out has its journal beside it, so name another", err)
+		return nil, nil, fmt.Errorf("%w: --out has its journal beside it, so name another", err)
 	case errors.Is(err, sweep.ErrBusy):
-		return nil, failed{err}
+		return nil, nil, failed{err}
 	case err != nil:
-		return nil, err
+		return nil, nil, err
 	}
 	if !j.Empty() && !f.resume {
-		return nil, errors.Join(fmt.Errorf("%s is of a sweep that did not end: --resume goes on with it; to begin anew, remove it", path), j.Close())
+		return nil, nil, errors.Join(fmt.Errorf("%s is of a sweep that did not end: --resume goes on with it; to begin anew, remove it", path), j.Close())
+	}
+	dropped, err := rows.Keep(j)
+	if err != nil {
+		return nil, nil, errors.Join(failed{err}, j.Close())
 	}
 	sayDropped(path, dropped)
-	return j, nil
+	return j, func() error { return errors.Join(j.Close(), files.close()) }, nil
+}
+
+// texts are files of rows that are open.
+type texts []*os.File
+
+func (t *texts) close() (err error) {
+	for _, f := range *t {
+		err = errors.Join(err, f.Close())
+	}
+	return err
+}
+
+func (t *texts) open(path string) (out sweep.Text, err error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return out, err
+	}
+	*t = append(*t, file)
+	info, err := file.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s: want a regular file of rows", path)
+	}
+	if err != nil {
+		return out, err
+	}
+	return sweep.Text{Name: path, Text: file, Size: info.Size()}, nil
 }
 
 // sayDropped tells of lines that are not taken.
@@ -302,25 +432,8 @@ func sayDropped(path string, n int) {
 	}
 }
 
-// takeKnown reads what is known from a file, where there is one.
-func takeKnown(path string, known sweep.Known) (err error) {
-	file, err := os.Open(path)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, file.Close()) }()
-	dropped, err := known.Read(file)
-	if err == nil {
-		sayDropped(path, dropped)
-	}
-	return err
-}
-
 // write shows the results, and writes them to the files that were asked for.
-func (f *sweepFlags) write(ctx context.Context, w io.Writer, c *sweep.Config, res *sweep.Results) error {
+func (f *sweepFlags) write(ctx context.Context, w io.Writer, name string, res *sweep.Results) error {
 	for _, path := range f.out {
 		err := outfile.Fill(ctx, path, func(file io.Writer) error {
 			if filepath.Ext(path) == ".csv" {
@@ -332,12 +445,15 @@ func (f *sweepFlags) write(ctx context.Context, w io.Writer, c *sweep.Config, re
 			return failed{fmt.Errorf("--out: %w", err)}
 		}
 	}
-	switch f.plot {
-	case "":
-	case stdout:
-		return plot.Write(w, f.page(c, res))
-	default:
-		if err := outfile.Fill(ctx, f.plot, func(file io.Writer) error { return plot.Write(file, f.page(c, res)) }); err != nil {
+	if f.plot != "" {
+		page, err := f.page(name, res)
+		if err != nil {
+			return err
+		}
+		if f.plot == stdout {
+			return plot.Write(w, page)
+		}
+		if err := outfile.Fill(ctx, f.plot, func(file io.Writer) error { return plot.Write(file, page) }); err != nil {
 			return failed{fmt.Errorf("--plot: %w", err)}
 		}
 	}
@@ -345,33 +461,32 @@ func (f *sweepFlags) write(ctx context.Context, w io.Writer, c *sweep.Config, re
 	case f.json:
 		return res.WriteJSONLines(w)
 	case len(f.out) > 0:
-		taken := ""
-		if res.Taken > 0 {
-			taken = fmt.Sprintf(", %s of them known before", humanize.Comma(int64(res.Taken)))
-		}
-		fmt.Fprintf(w, "%s%s: %s\n", plural(len(res.Rows), "point"), taken, strings.Join(f.out, ", "))
+		fmt.Fprintf(w, "%s%s: %s\n", plural(res.Points, "point"), knownBefore(res), strings.Join(f.out, ", "))
 		return nil
 	}
-	sweepTable(w, res)
-	return nil
+	return sweepTable(w, res)
 }
 
 // tableFigures are the columns that a terminal is shown: those that say something.
 var tableFigures = []string{"copies", "evictions", "bytes_moved", "bytes_lower_bound", "bytes_peak", "elapsed_ns", "error"}
 
 // sweepTable shows the rows.
-func sweepTable(w io.Writer, res *sweep.Results) {
+func sweepTable(w io.Writer, res *sweep.Results) error {
+	rows, err := res.All()
+	if err != nil {
+		return err
+	}
 	var header []any
 	var columns []sweep.Column
 	for _, c := range res.Columns(false) {
-		said := slices.ContainsFunc(res.Rows, func(r *sweep.Row) bool { v := fmt.Sprint(c.Value(r)); return v != "" && v != "0" })
+		said := slices.ContainsFunc(rows, func(r *sweep.Row) bool { v := fmt.Sprint(c.Value(r)); return v != "" && v != "0" })
 		if c.Parameter || slices.Contains(tableFigures, c.Name) && said {
 			columns = append(columns, c)
 			header = append(header, cmp.Or(c.Header, c.Name))
 		}
 	}
 	t := newTable(len(res.Axes)+1, header...)
-	for _, row := range res.Rows {
+	for _, row := range rows {
 		var cells []any
 		for _, c := range columns {
 			first, _, _ := strings.Cut(figures.Text(c.Format, c.Value(row)), "\n")
@@ -380,6 +495,7 @@ func sweepTable(w io.Writer, res *sweep.Results) {
 		t.Row(cells...)
 	}
 	t.Print(w, screenWidth())
+	return nil
 }
 
 // checkColumns refuses, before anything runs, to draw columns that there will not be.
@@ -404,19 +520,23 @@ func (f *sweepFlags) checkColumns(c *sweep.Config) error {
 }
 
 // page is the results as a page with a plot.
-func (f *sweepFlags) page(c *sweep.Config, res *sweep.Results) plot.Page {
-	p := plot.Page{Title: "A sweep of " + filepath.Base(c.File), X: f.x, Y: f.y, By: f.by}
+func (f *sweepFlags) page(name string, res *sweep.Results) (plot.Page, error) {
+	rows, err := res.All()
+	if err != nil {
+		return plot.Page{}, err
+	}
+	p := plot.Page{Title: "A sweep of " + filepath.Base(name), X: f.x, Y: f.y, By: f.by}
 	if len(p.Y) == 0 {
 		p.Y = []string{"bytes_moved"}
 	}
 	for _, col := range res.Columns(false) {
 		out := plot.Column{Name: col.Name, Parameter: col.Parameter}
 		numbers := true
-		for _, row := range res.Rows {
+		for _, row := range rows {
 			_, ok := sweep.Number(col.Value(row))
 			numbers = numbers && ok
 		}
-		for _, row := range res.Rows {
+		for _, row := range rows {
 			v := col.Value(row)
 			if n, ok := sweep.Number(v); ok && numbers {
 				v = n
@@ -427,5 +547,5 @@ func (f *sweepFlags) page(c *sweep.Config, res *sweep.Results) plot.Page {
 		}
 		p.Columns = append(p.Columns, out)
 	}
-	return p
+	return p, nil
 }

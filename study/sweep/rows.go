@@ -1,0 +1,375 @@
+package sweep
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"slices"
+	"sync"
+
+	"godwit/mem"
+)
+
+// Rows are the rows of a sweep that are known, each where it lies: in journals, in results that were made
+// before, in the sweep's own journal. Eight bytes are held of each. Take comes before all else; the rest is
+// safe for concurrent use.
+type Rows struct {
+	id      string
+	points  Points
+	sources []source // what Take was given
+	end     int64    // of their places
+	known   index    // rows of other sweeps
+
+	mu      sync.Mutex
+	journal store   // what is added goes there: its places follow those of sources
+	at      []int64 // by point, the place of its row and 1; 0 where there is none. Protected by mu
+	have    int     // how many there are; protected by mu
+}
+
+// store is what rows are added to.
+type store interface {
+	io.ReaderAt
+	add(lines []byte) (place int64, err error)
+}
+
+// source is a text of rows; it has the places from first on.
+type source struct {
+	name        string
+	text        io.ReaderAt
+	first, size int64
+}
+
+// maxPlace bounds the bytes of all that is taken.
+const maxPlace = 1 << 40
+
+// Rows are the rows of a sweep: none yet.
+func (c *Config) Rows(ctx context.Context) (*Rows, error) {
+	points, err := c.Points()
+	if err != nil {
+		return nil, err
+	}
+	id, err := c.id(ctx, points)
+	if err != nil {
+		return nil, err
+	}
+	return &Rows{id: id, points: points, at: make([]int64, points.Len()), journal: &memory{}}, nil
+}
+
+// Points are those of the sweep.
+func (r *Rows) Points() Points { return r.points }
+
+// Take takes the rows of a journal, or of results as JSON lines, whose text has so many bytes. What is no row, such as
+// one that was torn when its writer was killed, is left out, and so are points that
+// failed: they are tried again. It returns how many lines it has left out. text is read until the
+// results are written.
+func (r *Rows) Take(name string, text io.ReaderAt, size int64) (dropped int, err error) {
+	first := r.end
+	if first+size > maxPlace {
+		return 0, fmt.Errorf("%s: more than 1 TiB of rows: %w", name, mem.ErrInvalidValue)
+	}
+	r.sources, r.end = append(r.sources, source{name, text, first, size}), first+size
+	return r.scan(io.NewSectionReader(text, 0, size), first)
+}
+
+// Keep has rows added to a journal from now on, and takes what it has, as Take does. Of several journals it is the last.
+func (r *Rows) Keep(j *Journal) (dropped int, err error) {
+	if dropped, err = r.scan(io.NewSectionReader(j.f, 0, j.size), r.end); err != nil {
+		return dropped, err
+	}
+	r.journal = journalFile{j}
+	return dropped, j.begin(r.id, r.points.axes)
+}
+
+// scan takes the rows of a text.
+func (r *Rows) scan(text io.Reader, first int64) (dropped int, err error) {
+	ours := false
+	err = eachLine(text, first, func(text []byte, place int64, whole bool) error {
+		l, ok := decodeLine(text)
+		if ok = ok && whole; ok && l.Journal != "" {
+			ours = l.Sweep == r.id
+			return nil
+		}
+		b, isRow := briefly(l.Row)
+		switch {
+		case !ok || !isRow || b.Error != "":
+			dropped++
+		case ours && l.At >= 0 && l.At < len(r.at):
+			r.put(l.At, place)
+		default:
+			r.known.add(b.Point, place)
+		}
+		return nil
+	})
+	r.known.sort()
+	return dropped, err
+}
+
+// put notes where a point's row is. The caller holds mu, or is alone.
+func (r *Rows) put(i int, place int64) {
+	if r.at[i] == 0 {
+		r.have++
+	}
+	r.at[i] = place + 1
+}
+
+// rowAt is the row at a place.
+func (r *Rows) rowAt(place int64) ([]byte, error) {
+	var text io.ReaderAt = r.journal
+	name, first := "journal", r.end
+	if place < r.end {
+		i, _ := slices.BinarySearchFunc(r.sources, place, func(s source, p int64) int {
+			if s.first+s.size <= p {
+				return -1
+			}
+			return 1
+		})
+		text, name, first = r.sources[i].text, r.sources[i].name, r.sources[i].first
+	}
+	buf := make([]byte, 0, 4<<10)
+	for {
+		n, err := text.ReadAt(buf[len(buf):cap(buf)], place-first+int64(len(buf)))
+		buf = buf[:len(buf)+n]
+		if end := bytes.IndexByte(buf, '\n'); end >= 0 {
+			l, ok := decodeLine(buf[:end])
+			if !ok || l.Row == nil {
+				return nil, fmt.Errorf("%s: the row at byte %d has changed since it was read: %w", name, place-first, mem.ErrInvalidValue)
+			}
+			return l.Row, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		buf = slices.Grow(buf, len(buf))
+	}
+}
+
+// row is a point's row; nil where there is none.
+func (r *Rows) row(i int) ([]byte, error) {
+	r.mu.Lock()
+	place := r.at[i] - 1
+	r.mu.Unlock()
+	if place < 0 {
+		return nil, nil
+	}
+	return r.rowAt(place)
+}
+
+// find is the row of a point by its hash: its own, or another sweep's. nil where there is none.
+func (r *Rows) find(i int, point string) ([]byte, error) {
+	row, err := r.row(i)
+	if err != nil {
+		return nil, err
+	}
+	if b, ok := briefly(row); ok && b.Point == point {
+		return row, nil
+	}
+	for place := range r.known.places(point) {
+		if row, err = r.rowAt(place); err != nil {
+			return nil, err
+		}
+		if b, ok := briefly(row); ok && b.Point == point {
+			return row, nil
+		}
+	}
+	return nil, nil
+}
+
+// add adds rows of points to the journal, by one write.
+func (r *Rows) add(points []int, rows [][]byte) error {
+	var lines []byte
+	begin := make([]int64, len(rows))
+	for k, row := range rows {
+		begin[k] = int64(len(lines))
+		lines = append(lines, encodeLine(points[k], row)...)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	place, err := r.journal.add(lines)
+	if err != nil {
+		return err
+	}
+	for k, i := range points {
+		r.put(i, r.end+place+begin[k])
+	}
+	return nil
+}
+
+// Have is how many points have a row.
+func (r *Rows) Have() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.have
+}
+
+// journalFile is a journal to be read from, too.
+type journalFile struct{ *Journal }
+
+func (j journalFile) ReadAt(p []byte, off int64) (int, error) { return j.f.ReadAt(p, off) }
+
+// memory keeps rows of a sweep that has no journal.
+type memory struct {
+	mu   sync.RWMutex
+	text []byte // protected by mu
+}
+
+func (m *memory) add(lines []byte) (int64, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.text = append(m.text, lines...)
+	return int64(len(m.text) - len(lines)), nil
+}
+
+func (m *memory) ReadAt(p []byte, off int64) (int, error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if off >= int64(len(m.text)) {
+		return 0, io.EOF
+	}
+	n := copy(p, m.text[off:])
+	if n < len(p) {
+		return n, io.EOF
+	}
+	return n, nil
+}
+
+// index finds rows by their points' hash: a word has 24 bits of it and 40 of the row's place, so that who
+// looks reads one row in vain for each that he finds, at most, of some millions.
+type index struct {
+	lists [256][]uint64 // by eight other bits of the hash
+}
+
+func (x *index) split(point string) (list *[]uint64, low uint64) {
+	h := fnv.New32a()
+	_, _ = io.WriteString(h, point) // a hash never fails
+	sum := h.Sum32()
+	return &x.lists[sum>>24], uint64(sum&(1<<24-1)) << 40
+}
+
+func (x *index) add(point string, place int64) {
+	list, low := x.split(point)
+	*list = append(*list, low|uint64(place))
+}
+
+func (x *index) sort() {
+	for _, list := range x.lists {
+		slices.Sort(list)
+	}
+}
+
+// places are where the point's row may be.
+func (x *index) places(point string) func(yield func(int64) bool) {
+	return func(yield func(int64) bool) {
+		list, low := x.split(point)
+		i, _ := slices.BinarySearch(*list, low)
+		for ; i < len(*list) && (*list)[i]>>40 == low>>40; i++ {
+			if !yield(int64((*list)[i] & (1<<40 - 1))) {
+				return
+			}
+		}
+	}
+}
+
+// ErrUnlike are two rows of a point that differ.
+var ErrUnlike = errors.New("two rows of one point differ")
+
+// Text is a file of rows.
+type Text struct {
+	Name string
+	Text io.ReaderAt
+	Size int64
+}
+
+// Merge is the results of a sweep from its journals: those of its shards. It fails where they are of different
+// sweeps, where a point has no row in any, and with ErrUnlike where two rows of a point differ in more than measured times.
+func Merge(journals []Text) (*Results, error) {
+	r := &Rows{journal: &memory{}}
+	m := merger{Rows: r}
+	for _, t := range journals {
+		if r.end+t.Size > maxPlace {
+			return nil, fmt.Errorf("%s: more than 1 TiB of rows: %w", t.Name, mem.ErrInvalidValue)
+		}
+		first := r.end
+		r.sources, r.end = append(r.sources, source{t.Name, t.Text, first, t.Size}), first+t.Size
+		m.name, m.ours = t.Name, false
+		if err := eachLine(io.NewSectionReader(t.Text, 0, t.Size), first, m.line); err != nil {
+			return nil, err
+		}
+		if !m.ours {
+			return nil, fmt.Errorf("%s: %w (results, and journals of versions before shards, are for --resume)", t.Name, ErrNoJournal)
+		}
+	}
+	if err := m.missing(); err != nil {
+		return nil, err
+	}
+	res := &Results{Axes: r.points.axes, Points: r.points.Len(), rows: r}
+	return res, res.survey()
+}
+
+// merger takes the rows of journals by their index alone.
+type merger struct {
+	*Rows
+	name string // of the journal that is read
+	ours bool   // its head has been read
+}
+
+// line takes a line of a journal; one that is torn, or no row, is left out.
+func (m *merger) line(text []byte, place int64, whole bool) error {
+	l, ok := decodeLine(text)
+	if !ok || !whole {
+		return nil
+	}
+	if l.Journal != "" {
+		return m.head(&l)
+	}
+	b, isRow := briefly(l.Row)
+	if !m.ours || !isRow || l.At < 0 || l.At >= len(m.at) {
+		return nil
+	}
+	before, err := m.row(l.At)
+	if err != nil || before == nil {
+		m.put(l.At, place)
+		return err
+	}
+	was, _ := briefly(before)
+	switch {
+	case was.Error != "":
+		m.put(l.At, place) // it was tried again
+	case b.Error != "" || was.Times == "measured" || bytes.Equal(before, l.Row):
+	case was.Point != b.Point && m.at[l.At]-1 >= m.sources[len(m.sources)-1].first:
+		m.put(l.At, place) // files were changed since, and the sweep went on
+	default:
+		return fmt.Errorf("%s: point %d, %s: %w: it has\n%s\nand\n%s", m.name, l.At, Label(m.points.At(l.At)), ErrUnlike, before, l.Row)
+	}
+	return nil
+}
+
+// head takes a head: all are of one sweep.
+func (m *merger) head(l *line) (err error) {
+	m.ours = l.Sweep != ""
+	switch {
+	case !m.ours:
+	case m.id == "":
+		m.id = l.Sweep
+		if m.points, err = product(l.Axes); err == nil {
+			m.at = make([]int64, m.points.Len())
+		}
+	case m.id != l.Sweep:
+		err = fmt.Errorf("%s: it is of another sweep than %s: of another program, scenario, machine, or of other values: %w", m.name, m.sources[0].name, mem.ErrInvalidValue)
+	}
+	return err
+}
+
+// ErrMissing are points without a row.
+var ErrMissing = errors.New("points have no row")
+
+// missing fails where points have no row.
+func (m *merger) missing() error {
+	if m.have == len(m.at) {
+		return nil
+	}
+	i := slices.Index(m.at, 0)
+	return fmt.Errorf("%d of %d %w, the first is point %d, %s", len(m.at)-m.have, len(m.at), ErrMissing, i, Label(m.points.At(i)))
+}
