@@ -115,7 +115,7 @@ func TestDefectsOfALibraryAreFaultsWithAReproducer(t *testing.T) {
 			require.ErrorAs(t, err, &f, "a new process takes over where one died")
 			assert.Equal(t, want.kind, f.Kind)
 
-			found, err := fuzz.Search(t.Context(), fuzz.Options{Subject: s, Objective: fuzz.Overhead, Seed: 1, Ops: 60, Evals: 200})
+			found, err := search(t, fuzz.Options{Subject: s, Objective: fuzz.Overhead, Seed: 1, Ops: 60, Evals: 200})
 			require.NoError(t, err)
 			require.NotNil(t, found.Fault, "the search ends with the fault")
 			assert.Equal(t, want.kind, found.Fault.Kind)
@@ -194,7 +194,7 @@ func TestWhatIsNoAllocatorIsAnError(t *testing.T) {
 }
 
 func TestAdversariesPlayCallByCall(t *testing.T) {
-	f, err := fuzz.Search(t.Context(), fuzz.Options{Subject: open(t, "lib:"+library(t, "")), Objective: fuzz.Overhead, Seed: 1, Ops: 200, Evals: 4})
+	f, err := search(t, fuzz.Options{Subject: open(t, "lib:"+library(t, "")), Objective: fuzz.Overhead, Seed: 1, Ops: 200, Evals: 4})
 	require.NoError(t, err)
 	require.Nil(t, f.Fault)
 	assert.Greater(t, f.Score, 2.9, "Robson's bound holds for whoever plays")
@@ -298,4 +298,14 @@ func TestTheEndOfWhatAChildSaysIsKept(t *testing.T) {
 		require.Len(t, s, n)
 	}
 	require.Equal(t, "b\n"+strings.Repeat("c", 298), l.text())
+}
+
+// search is a whole search.
+func search(t *testing.T, o fuzz.Options) (*fuzz.Finding, error) {
+	s, err := fuzz.Begin(o)
+	require.NoError(t, err)
+	if _, err := s.Advance(t.Context()); err != nil {
+		return nil, err
+	}
+	return s.Finish(t.Context())
 }

@@ -2,7 +2,7 @@
 // placement strategy.
 //
 // A sequence is a genome: four bytes a gene, any bytes are a valid one, so that
-// the same form feeds Go's native fuzzing. [Search] keeps a population of
+// the same form feeds Go's native fuzzing. A search ([Begin]) keeps a population of
 // genomes, mutates and crosses them, keeps the worst for the strategy, and
 // starts afresh when nothing more comes of it. The worst found is shrunk and
 // put beside two yardsticks: Robson's bound, which no allocator that cannot

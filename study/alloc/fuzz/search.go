@@ -61,24 +61,9 @@ type searcher struct {
 	peak  float64 // the population's best
 }
 
-// Search looks for the sequence that is worst for the strategy under the
-// objective, shrinks it and reports it. When ctx ends it stops where it is and
-// reports what it has, with Finding.Stopped set: that is not an error. Where ctx was
-// cancelled, and not out of time, that is at once, neither shrunk nor measured. Errors
-// are bad options, or a defect of bufalloc.
-func Search(ctx context.Context, o Options) (*Finding, error) {
-	s, err := Begin(o)
-	if err == nil {
-		_, err = s.Advance(ctx)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return s.Finish(ctx)
-}
-
-// Begin is a search that takes turns with others: Advance as often as there is time for it, and
-// Finish once. What it finds does not depend on how it was divided.
+// Begin begins a search for the sequence that is worst for the strategy under the objective: Advance as
+// often as there is time for it, beside other searches, and Finish once. What it finds does not depend on
+// how it was divided. It fails where options are bad.
 func Begin(o Options) (*searcher, error) {
 	if o.Ops == 0 {
 		o.Ops = defaultOps
@@ -98,7 +83,8 @@ func Begin(o Options) (*searcher, error) {
 	return &searcher{o: o, rng: newRand(o)}, nil
 }
 
-// Advance searches until ctx ends, and reports whether there is nothing left to search.
+// Advance searches until ctx ends, and reports whether there is nothing left to search. That ctx ends is no
+// error; errors are defects of bufalloc.
 func (s *searcher) Advance(ctx context.Context) (ended bool, err error) {
 	err = s.run(ctx, context.WithoutCancel(ctx)) // one sequence is soon judged; the search stops between two
 	if errors.Is(ctx.Err(), context.Canceled) && errors.Is(err, context.Canceled) {
@@ -120,8 +106,8 @@ func (s *searcher) Best() (*Finding, error) {
 	return s.asFound()
 }
 
-// Finish shrinks what was found and measures it. It is the end of the search, whether Advance has
-// reached it or not.
+// Finish shrinks what was found and measures it; where ctx was cancelled, and not out of time, it is reported
+// as it is. It is the end of the search, whether Advance has reached it (Finding.Stopped says that it has not) or not.
 func (s *searcher) Finish(ctx context.Context) (*Finding, error) {
 	s.interrupted = errors.Is(ctx.Err(), context.Canceled)
 	work := context.WithoutCancel(ctx)

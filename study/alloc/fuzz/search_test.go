@@ -17,6 +17,18 @@ import (
 	"godwit/study/alloc/replay"
 )
 
+// Search is a search in one turn.
+func Search(ctx context.Context, o Options) (*Finding, error) {
+	s, err := Begin(o)
+	if err == nil {
+		_, err = s.Advance(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s.Finish(ctx)
+}
+
 func TestAnyBytesExpressAValidStream(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		genome := rapid.SliceOf(rapid.Byte()).Draw(rt, "genome")
