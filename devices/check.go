@@ -13,7 +13,7 @@ import (
 // CheckCommand tests what can be told of a command without its device's
 // memory: the shape of copies and fills, and that a launch gives a kernel the
 // arguments it takes, within the device's limits. Drivers call it when a
-// command is submitted. Errors name the value and the rule.
+// command is submitted; it tests nothing of one that is Checked. Errors name the value and the rule.
 func CheckCommand(cmd *Command, info *Info) error {
 	if cmd.Checked {
 		return nil

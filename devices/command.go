@@ -86,8 +86,8 @@ type Command struct {
 	// queue keeps none, or when exactly it ends. Its point may be reached only when somebody waits
 	// for that or a later one of the queue, or asks to be told of it.
 	Unobserved bool
-	// Checked says that a queue of the device has accepted the command before, as it is but for its Tag and
-	// what is in memory: it is not checked again (CheckCommand).
+	// Checked says that who submits the command has seen to what CheckCommand tests, which then tests nothing. It is
+	// Vouched of what the runtime and its mover submit, since an enqueue refuses what is wrong before anything moves.
 	Checked bool
 	Tag     uint64 // the caller's; copied into traces and errors
 

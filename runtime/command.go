@@ -14,7 +14,7 @@ import (
 // is there. c.mu is held.
 func (c *Context) command(req *request, l *Launch) {
 	s, m := &c.scratch, c.topo.Store(req.q.mem)
-	s.cmd.Tag, s.cmd.Size = c.commandSeq+1, req.size
+	s.cmd.Tag, s.cmd.Size, s.cmd.Checked = c.commandSeq+1, req.size, devices.Vouched
 	s.cmd.Unobserved = (req.noEvent || l != nil && l.NoEvent) && !c.tellsEnds()
 	switch req.op {
 	case opWrite:

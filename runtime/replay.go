@@ -402,7 +402,7 @@ func (r *replay) command(op *migration.RoundOp, events []Event) error {
 	if err != nil {
 		return err
 	}
-	cmd.Checked, g.now.Points[op.Command] = true, p
+	g.now.Points[op.Command] = p
 	c.commandSeq++
 	if req.op == opBarrier {
 		req.q.barrier = p

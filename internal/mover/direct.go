@@ -100,7 +100,7 @@ func (m *Mover) submitLeg(q devices.Queue, dst, src devices.Loc, size uint64, la
 	m.submit.Lock()
 	defer m.submit.Unlock()
 	leg := &m.leg
-	leg.Op, leg.Dst, leg.Src, leg.Size, leg.Late = devices.OpCopy, dst, src, size, late
+	leg.Dst, leg.Src, leg.Size, leg.Late = dst, src, size, late
 	p, err := q.Submit(leg, waits)
 	leg.Dst, leg.Src, leg.Late = devices.Loc{}, devices.Loc{}, nil
 	if err == nil {

@@ -180,6 +180,7 @@ func Open(opts Options) (*Mover, error) {
 		return nil, fmt.Errorf("%d lanes: at least one and at most %d: %w", opts.Lanes, mostLanes, mem.ErrInvalidValue)
 	}
 	m := &Mover{opts: opts, line: mem.NewTimeline(opts.Name, false, opts.OnFail), own: storage.NewHost(opts.Name, 0), short: -1}
+	m.leg = devices.Command{Op: devices.OpCopy, Checked: devices.Vouched}
 	m.by = devices.ExecutorOr(opts.Executor)
 	m.line.SleepBy(m.by.Sleeper())
 	m.landed = m.by.Cond(&m.mu)
