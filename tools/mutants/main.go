@@ -1,40 +1,41 @@
-// Command mutants draws small faults by a seed, puts one at a time into the code, and says how
-// many of them a test finds. A mutant dies where its own package's tests fail, else those of
-// the packages that it is drawn from, else the suites given by -suites. The tree is not written
-// to: each fault is a file that the go command reads in place of the real one.
+// Command mutants draws small faults by a seed, builds the tests once with all of them in place, each
+// behind a switch that an environment variable turns, and says how many of them a test finds. First
+// all tests run without a fault and note which faults' places they reach. Then, for each fault, those that reach its
+// place run, its own package's first, until one fails. The tree is not written to: files
+// with faults are read by the go command in place of the real ones.
 //
 // usage: go run -C tools ./mutants [-n 300] [-seed 31] [-j 2] [-dir DIR] [-suites ./tests/metamorphic] PACKAGE...
+//
+// A fault dies "by" the package whose tests fail or take too long. It "lives" where all of them pass,
+// "unreached" where none comes to its place, is "unbuilt" where the code does not compile with it, and
+// "constant" where a declaration needs its value: there is no switch for it.
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
-	"go/ast"
-	"go/parser"
-	"go/printer"
-	"go/token"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"sort"
-	"strconv"
+	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"golang.org/x/tools/go/packages"
 )
 
 var (
-	count  = flag.Int("n", 300, "how many mutants are drawn")
+	count  = flag.Int("n", 300, "how many faults are drawn")
 	seed   = flag.Uint64("seed", 31, "the drawing's seed")
-	jobs   = flag.Int("j", 2, "how many mutants are tried at a time")
+	jobs   = flag.Int("j", 2, "how many faults are tried at a time")
 	dir    = flag.String("dir", "..", "the module's `folder`")
 	suites = flag.String("suites", "./tests/metamorphic", "further packages whose tests run, by commas")
-	limit  = flag.Duration("timeout", 3*time.Minute, "how long one run of tests may take; a run that takes longer has found the fault")
+	skip   = flag.String("skip", "", "a `pattern` of tests that are left out")
+	memory = flag.Int("memory", 16, "how much address space a run of tests may take, in `GiB`; 0 is any")
 )
 
 func main() {
@@ -49,19 +50,13 @@ func main() {
 	}
 }
 
-// A mutant is one fault: the n-th site of a file.
-type mutant struct {
-	file, text string // text says where and what
-	source     []byte
-	verdict    string
-}
-
-func run(packages []string) error {
-	var err error
-	if *dir, err = filepath.Abs(*dir); err != nil {
+func run(patterns []string) error {
+	cfg := &packages.Config{Mode: packages.LoadSyntax, Dir: *dir} //nolint:staticcheck // its parts are many
+	pkgs, err := packages.Load(cfg, patterns...)
+	if err != nil {
 		return err
 	}
-	all, err := sites(packages)
+	all, err := sites(pkgs)
 	if err != nil {
 		return err
 	}
@@ -69,156 +64,166 @@ func run(packages []string) error {
 	r.Shuffle(len(all), func(i, k int) { all[i], all[k] = all[k], all[i] })
 	drawn := all[:min(*count, len(all))]
 	fmt.Printf("%d of %d sites\n", len(drawn), len(all))
-	var wg sync.WaitGroup
-	next := make(chan *mutant)
-	for range *jobs {
-		wg.Go(func() {
-			for m := range next {
-				m.verdict = try(m, packages)
-				fmt.Printf("%-9s %s\n", m.verdict, m.text)
-			}
-		})
+	tmp, err := os.MkdirTemp("", "mutants")
+	if err != nil {
+		return err
 	}
-	sum := make(map[string]int)
-	for i := range drawn {
-		next <- &drawn[i]
+	defer os.RemoveAll(tmp)
+	overlay, err := write(tmp, drawn)
+	if err != nil {
+		return err
 	}
-	close(next)
-	wg.Wait()
-	for _, m := range drawn {
-		sum[m.verdict]++
+	var list []*suite
+	for _, p := range append(slices.Clone(patterns), strings.Split(*suites, ",")...) {
+		s := &suite{pkg: strings.TrimPrefix(p, "./"), bin: filepath.Join(tmp, fmt.Sprintf("%d.test", len(list)))}
+		if err := s.build(overlay); err != nil {
+			return err
+		}
+		list = append(list, s)
 	}
-	fmt.Println(sum)
+	for _, s := range list {
+		if err := s.dry(tmp); err != nil {
+			return err
+		}
+	}
+	slices.SortStableFunc(list, func(a, b *suite) int { return int(a.takes - b.takes) })
+	tryAll(drawn, list)
 	return nil
 }
 
-// try runs the tests with m in place, its own package's first.
-func try(m *mutant, packages []string) string {
-	tmp, err := os.MkdirTemp("", "mutant")
-	if err != nil {
-		return "error"
+// tryAll tries the faults and prints what became of each.
+func tryAll(drawn []*site, list []*suite) {
+	var wg sync.WaitGroup
+	next := make(chan *site)
+	for range *jobs {
+		wg.Go(func() {
+			for m := range next {
+				if m.verdict == "" {
+					m.verdict = try(m, list)
+				}
+				fmt.Printf("%-10s %d %s\n", m.verdict, m.id, m.text)
+			}
+		})
 	}
-	defer os.RemoveAll(tmp)
-	changed := filepath.Join(tmp, filepath.Base(m.file))
-	overlay := filepath.Join(tmp, "overlay.json")
-	list, _ := json.Marshal(map[string]map[string]string{"Replace": {m.file: changed}}) // strings cannot fail
-	if errors.Join(os.WriteFile(changed, m.source, 0o600), os.WriteFile(overlay, list, 0o600)) != nil {
-		return "error"
+	for _, m := range drawn {
+		next <- m
 	}
-	own, err := filepath.Rel(*dir, filepath.Dir(m.file))
-	if err != nil {
-		return "error"
+	close(next)
+	wg.Wait()
+	sum := make(map[string]int)
+	for _, m := range drawn {
+		sum[strings.Fields(m.verdict)[0]]++
 	}
-	own = "./" + own
-	if command(overlay, "build", own) != nil {
-		return "unbuilt"
-	}
-	if command(overlay, "test", own) != nil {
-		return "own"
-	}
-	if command(overlay, "test", packages...) != nil {
-		return "others"
-	}
-	if command(overlay, "test", strings.Split(*suites, ",")...) != nil {
-		return "suites"
-	}
-	return "lives"
+	fmt.Println(sum)
 }
 
-func command(overlay, verb string, packages ...string) error {
-	ctx, stop := context.WithTimeout(context.Background(), *limit)
-	defer stop()
-	args := []string{verb, "-overlay", overlay, "-p", "2"}
-	if verb == "test" {
-		args = append(args, "-vet=off", "-failfast", "-timeout", limit.String())
+// write writes the files with faults, and the list of them that the go command takes.
+func write(tmp string, drawn []*site) (overlay string, err error) {
+	replace := make(map[string]string)
+	put := func(real, text string) error {
+		name := filepath.Join(tmp, fmt.Sprintf("%d.go", len(replace)))
+		replace[real] = name
+		return os.WriteFile(name, []byte(text), 0o600)
 	}
-	c := exec.CommandContext(ctx, "go", append(args, packages...)...)
-	c.Dir = *dir
-	return c.Run()
-}
-
-// sites lists every fault that can be put into the packages' files, in order of file and place.
-func sites(packages []string) ([]mutant, error) {
-	var out []mutant
-	for _, p := range packages {
-		files, err := filepath.Glob(filepath.Join(*dir, p, "*.go"))
-		if err != nil {
-			return nil, err
+	files := make(map[*file][]*site)
+	for i, m := range drawn {
+		if m.id = i + 1; m.verdict == "" && !m.compiles() {
+			m.verdict = "unbuilt"
 		}
-		sort.Strings(files)
-		for _, f := range files {
-			if strings.HasSuffix(f, "_test.go") {
+		if m.verdict == "" {
+			files[m.file] = append(files[m.file], m)
+		}
+	}
+	for f, in := range files {
+		if err := put(f.name, f.text(in)); err != nil {
+			return "", err
+		}
+		if switches := filepath.Join(filepath.Dir(f.name), "mutants_switch.go"); replace[switches] == "" {
+			if err := put(switches, fmt.Sprintf(switchFile, f.pkg.Name, len(drawn)+1)); err != nil {
+				return "", err
+			}
+		}
+	}
+	list, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		return "", err
+	}
+	overlay = filepath.Join(tmp, "overlay.json")
+	return overlay, os.WriteFile(overlay, list, 0o600)
+}
+
+// A suite is the tests of one package, built.
+type suite struct {
+	pkg, bin string
+	takes    time.Duration
+	reached  map[int]bool // places of faults
+}
+
+func (s *suite) build(overlay string) error {
+	c := exec.Command("go", "test", "-c", "-vet=off", "-overlay", overlay, "-o", s.bin, "./"+s.pkg)
+	c.Dir = *dir
+	if out, err := c.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w\n%s", s.pkg, err, out)
+	}
+	return nil
+}
+
+// dry runs the tests without a fault, which they must pass.
+func (s *suite) dry(tmp string) error {
+	if _, err := os.Stat(s.bin); err != nil {
+		return nil // it has no tests
+	}
+	notes := filepath.Join(tmp, "reached")
+	if err := os.WriteFile(notes, nil, 0o600); err != nil {
+		return err
+	}
+	began := time.Now()
+	if out, err := s.run(-1, 10*time.Minute, notes); err != nil {
+		return fmt.Errorf("%s without a fault: %w\n%s", s.pkg, err, out)
+	}
+	s.takes, s.reached = time.Since(began), make(map[int]bool)
+	text, err := os.ReadFile(notes)
+	for _, line := range strings.Fields(string(text)) {
+		var id int
+		if _, err := fmt.Sscan(line, &id); err != nil {
+			return err
+		}
+		s.reached[id] = true
+	}
+	fmt.Printf("%s: %.1f s, reaches %d\n", s.pkg, s.takes.Seconds(), len(s.reached))
+	return err
+}
+
+// run runs the tests with a fault.
+func (s *suite) run(id int, limit time.Duration, notes string) ([]byte, error) {
+	ctx, stop := context.WithTimeout(context.Background(), limit+10*time.Second)
+	defer stop()
+	args := []string{"-c", `[ "$0" = 0 ] || ulimit -v $(($0 << 20)); exec "$@"`, fmt.Sprint(*memory), s.bin,
+		"-test.failfast", "-test.timeout", limit.String(), "-test.skip", *skip}
+	if *skip == "" {
+		args = args[:len(args)-2]
+	}
+	c := exec.CommandContext(ctx, "sh", args...)
+	c.Dir = filepath.Join(*dir, s.pkg)
+	c.Env = append(os.Environ(), fmt.Sprintf("MUTANT=%d", id), "MUTANTS_REACHED="+notes)
+	c.WaitDelay = time.Second
+	return c.CombinedOutput()
+}
+
+// try runs the tests that reach m's place.
+func try(m *site, list []*suite) string {
+	verdict := "unreached"
+	own := func(s *suite) bool { return strings.HasSuffix(m.file.pkg.PkgPath, "/"+s.pkg) }
+	for _, mine := range []bool{true, false} {
+		for _, s := range list {
+			if own(s) != mine || !s.reached[m.id] {
 				continue
 			}
-			ms, err := ofFile(f)
-			if err != nil {
-				return nil, err
+			if _, err := s.run(m.id, 10*s.takes+10*time.Second, ""); err != nil {
+				return "dies by " + s.pkg
 			}
-			out = append(out, ms...)
+			verdict = "lives"
 		}
 	}
-	return out, nil
-}
-
-// ofFile makes each fault in the file's syntax, prints it, and takes it back.
-func ofFile(file string) ([]mutant, error) {
-	fset := token.NewFileSet()
-	tree, err := parser.ParseFile(fset, file, nil, parser.ParseComments)
-	if err != nil {
-		return nil, err
-	}
-	var out []mutant
-	add := func(at token.Pos, what string, change, back func()) {
-		change()
-		var b bytes.Buffer
-		if err = printer.Fprint(&b, fset, tree); err == nil {
-			out = append(out, mutant{file: file, text: fset.Position(at).String() + ": " + what, source: b.Bytes()})
-		}
-		back()
-	}
-	ast.Inspect(tree, func(n ast.Node) bool {
-		switch n := n.(type) {
-		case *ast.BinaryExpr:
-			for _, op := range others[n.Op] {
-				was := n.Op
-				add(n.OpPos, was.String()+" becomes "+op.String(), func() { n.Op = op }, func() { n.Op = was })
-			}
-		case *ast.IfStmt:
-			was := n.Cond
-			add(n.Pos(), "the condition is turned round", func() { n.Cond = &ast.UnaryExpr{Op: token.NOT, X: &ast.ParenExpr{X: was}} }, func() { n.Cond = was })
-		case *ast.BasicLit:
-			if v, e := strconv.ParseInt(n.Value, 0, 64); n.Kind == token.INT && e == nil {
-				was := n.Value
-				add(n.Pos(), was+" becomes one more", func() { n.Value = strconv.FormatInt(v+1, 10) }, func() { n.Value = was })
-			}
-		case *ast.BlockStmt:
-			for i, s := range n.List {
-				if droppable(s) {
-					add(s.Pos(), "the statement is left out", func() { n.List[i] = &ast.EmptyStmt{Semicolon: s.Pos()} }, func() { n.List[i] = s })
-				}
-			}
-		}
-		return err == nil
-	})
-	return out, err
-}
-
-// others are the operators that take an operator's place.
-var others = map[token.Token][]token.Token{
-	token.LSS: {token.LEQ}, token.LEQ: {token.LSS}, token.GTR: {token.GEQ}, token.GEQ: {token.GTR},
-	token.EQL: {token.NEQ}, token.NEQ: {token.EQL},
-	token.ADD: {token.SUB}, token.SUB: {token.ADD}, token.MUL: {token.ADD}, token.QUO: {token.MUL}, token.REM: {token.QUO},
-	token.LAND: {token.LOR}, token.LOR: {token.LAND},
-	token.SHL: {token.SHR}, token.SHR: {token.SHL}, token.AND: {token.OR}, token.OR: {token.AND},
-}
-
-// droppable says whether the rest of a block may compile without s.
-func droppable(s ast.Stmt) bool {
-	switch s := s.(type) {
-	case *ast.ExprStmt, *ast.IncDecStmt, *ast.DeferStmt, *ast.SendStmt:
-		return true
-	case *ast.AssignStmt:
-		return s.Tok != token.DEFINE
-	}
-	return false
+	return verdict
 }
