@@ -154,7 +154,9 @@ func (p *Planner) addBlock(b *buffer, index uint32, m mem.MemoryID, r, span mem.
 	}
 	p.blocks[i] = block{buffer: index, memory: m, r: r, class: class, resident: len(p.residents[m]), want: span}
 	p.residents[m] = append(p.residents[m], i)
-	p.rankings[m].arrived(i, len(p.residents[m]))
+	if r := &p.rankings[m]; r.policy != nil {
+		r.arrived(i, len(p.residents[m]))
+	}
 	s := b.ensure(m)
 	s.blocks.Set(r, i+1)
 	whole := uint64(0)

@@ -212,13 +212,11 @@ func (r *ranking) restore() {
 	r.aside = r.aside[:0]
 }
 
-// arrived notes a block that is new on a memory.
+// arrived notes a block that is new on a memory, where there is a ranking.
 func (r *ranking) arrived(i int32, residents int) {
-	switch {
-	case r.policy == nil:
-	case len(r.came) > residents:
+	if len(r.came) > residents {
 		r.policy, r.comparable, r.came = nil, false, r.came[:0]
-	default:
-		r.came = append(r.came, i)
+		return
 	}
+	r.came = append(r.came, i)
 }

@@ -153,7 +153,7 @@ type Context struct {
 	unflushed atomic.Bool                     // something was submitted since the last flush
 	asking    atomic.Bool                     // OnShortage runs
 	memoryOf  map[devices.Device]mem.MemoryID // immutable once open
-	open      atomic.Pointer[[]devices.Queue] // the users' that are to be flushed; replaced under mu
+	open      atomic.Pointer[[]devices.Queue] // those that are to be flushed, the mover's last; replaced under mu
 
 	mu         sync.Mutex             // the planner lock
 	planner    *migration.Planner     // protected by mu

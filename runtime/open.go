@@ -107,7 +107,7 @@ func newContext(ctx context.Context, o Options) (*Context, error) {
 		return nil, errors.Join(err, c.mover.Close(), c.host.Close())
 	}
 	c.locks.from = chooseLocker(o.Devices)
-	c.open.Store(new([]devices.Queue))
+	c.open.Store(new(c.mover.Lazy()))
 	return c, nil
 }
 

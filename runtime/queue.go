@@ -90,6 +90,7 @@ func (c *Context) listQueues(changed *Queue) {
 			list = append(list, q.dev)
 		}
 	}
+	list = append(list, c.mover.Lazy()...)
 	c.open.Store(&list)
 }
 
@@ -117,7 +118,6 @@ func (c *Context) flushBut(waits devices.Queue) {
 			_ = q.Flush() // closed meanwhile, or a lost device, which those who wait are told
 		}
 	}
-	c.mover.Flush()
 }
 
 // Name is the queue's name.

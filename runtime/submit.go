@@ -239,7 +239,7 @@ func (c *Context) store(req *request) (err error) {
 	}()
 	c.evicting.plan, c.evicting.rounds, c.evicting.did, c.evicting.pages, c.evicting.ahead = &s.plan, 0, req.evicted, req.pages, req.ahead
 	s.wants = s.wants[:0]
-	s.reuse.Cut(0)
+	s.reuse.Busy = s.reuse.Busy[:0]
 	for {
 		again, err := c.obtain(&s.plan)
 		if err != nil {

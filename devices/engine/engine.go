@@ -79,6 +79,7 @@ type engine struct {
 	by   devices.Executor // immutable: the clock, and who puts to sleep
 	// instant says of each operation whether it may be executed inside Submit. Immutable.
 	instant [math.MaxUint8 + 1]bool
+	kept    int // immutable: how many free records a queue keeps
 
 	workers  sync.WaitGroup
 	wake     sync.Cond // workers with nothing to do; its L is mu
@@ -121,9 +122,9 @@ func (f *fifo) pop() *record {
 // command that needs one.
 func newEngine(exec Executor, info *devices.Info, opts EngineOptions) *engine {
 	opts.Workers = max(opts.Workers, 1)
-	e := &engine{exec: exec, info: info, opts: opts, limit: opts.Workers, by: devices.Goroutines{}}
+	e := &engine{exec: exec, info: info, opts: opts, limit: opts.Workers, by: devices.Goroutines{}, kept: keptRecords}
 	if opts.Pace != nil {
-		e.opts.Workers, e.by = 1, opts.Pace
+		e.opts.Workers, e.by, e.kept = 1, opts.Pace, keptPaced
 	} else {
 		i := opts.Instant
 		e.instant = [math.MaxUint8 + 1]bool{

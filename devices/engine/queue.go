@@ -291,7 +291,9 @@ func (q *Queue) finish(r *record, err error) {
 		}
 	}
 	next := q.giveBack(r)
-	q.tell(next)
+	if len(q.failures) > 0 {
+		q.tell(next)
+	}
 	if q.live--; q.live == 0 {
 		q.drained.Broadcast()
 	}
@@ -308,7 +310,7 @@ type failure struct {
 }
 
 // tell tells a record, which nothing is before any more, of failures of what it needs of its own queue; nil is that
-// there is none. mu is held.
+// there is none. There are some. mu is held.
 func (q *Queue) tell(r *record) {
 	for len(q.failures) > 0 && (r == nil || q.failures[0].until < r.seq) {
 		q.failures = q.failures[1:]
@@ -334,24 +336,16 @@ func (q *Queue) giveBack(r *record) (next *record) {
 	}
 	next, r.next, r.ready = r.next, nil, nil
 	if w := r.work; w != nil {
-		if r.work = nil; q.nworks < q.kept() {
+		if r.work = nil; q.nworks < q.engine.kept {
 			w.next, q.works = q.works, w
 			q.nworks++
 		}
 	}
-	if q.nfree < q.kept() {
+	if q.nfree < q.engine.kept {
 		r.next, q.free = q.free, r
 		q.nfree++
 	}
 	return next
-}
-
-// kept is how many free records it keeps.
-func (q *Queue) kept() int {
-	if q.engine.opts.Pace != nil {
-		return keptPaced
-	}
-	return keptRecords
 }
 
 // keepTimes records the times of an ended command. mu is held.

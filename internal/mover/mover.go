@@ -261,13 +261,8 @@ func (m *Mover) Owns(line *mem.Timeline) bool { return line == m.line || m.queue
 // none's.
 func (m *Mover) queueOf(line *mem.Timeline) devices.Queue { return m.queues[line] }
 
-// Flush makes sure that all accepted copies will start without further calls. After
-// Close, and of lost devices, there is nothing to start.
-func (m *Mover) Flush() {
-	for _, q := range m.lazy {
-		_ = q.Flush()
-	}
-}
+// Lazy are the queues whose Flush makes sure that all accepted copies will start without further calls.
+func (m *Mover) Lazy() []devices.Queue { return m.lazy }
 
 // Move accepts a transfer, to start once its waits are reached, and sets its points.
 // A Data wait that fails fails all of them, a leg that fails those that depend on it.

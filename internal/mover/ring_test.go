@@ -73,11 +73,16 @@ func TestLegsOfARingThatWasHeldStartWithoutAFlush(t *testing.T) {
 	gate := user.Next()
 	out, err := f.ring(0, []int{1, 2}, blockSize, mem.Wait{Point: gate, Kind: mem.Data})
 	require.NoError(t, err)
-	f.m.Flush()
+	flush := func() {
+		for _, q := range f.m.Lazy() {
+			_ = q.Flush()
+		}
+	}
+	flush()
 	user.End(gate, nil)
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
-	defer f.m.Flush() // so that Close ends where this has failed
+	defer flush() // so that Close ends where this has failed
 	for i, p := range out {
 		require.NoError(t, p.Wait(ctx))
 		require.True(t, bytes.Equal(want, f.read(i+1)))

@@ -26,6 +26,9 @@ func mapPages(length, align uint64, sparse bool) (uint64, error) {
 		return 0, err
 	}
 	raw := uint64(uintptr(p))
+	if spare == 0 {
+		return raw, nil
+	}
 	addr, _ := mem.AlignUp(raw, align)
 	return addr, errors.Join(unmapPages(raw, addr-raw), unmapPages(addr+length, raw+spare-addr))
 }

@@ -35,7 +35,7 @@ var (
 	dir    = flag.String("dir", "..", "the module's `folder`")
 	suites = flag.String("suites", "./tests/metamorphic", "further packages whose tests run, by commas")
 	skip   = flag.String("skip", "", "a `pattern` of tests that are left out")
-	memory = flag.Int("memory", 16, "how much address space a run of tests may take, in `GiB`; 0 is any")
+	memory = flag.Int("memory", 8, "how much memory a run of tests may take for data, in `GiB`; 0 is any")
 )
 
 func main() {
@@ -198,7 +198,7 @@ func (s *suite) dry(tmp string) error {
 func (s *suite) run(id int, limit time.Duration, notes string) ([]byte, error) {
 	ctx, stop := context.WithTimeout(context.Background(), limit+10*time.Second)
 	defer stop()
-	args := []string{"-c", `[ "$0" = 0 ] || ulimit -v $(($0 << 20)); exec "$@"`, fmt.Sprint(*memory), s.bin,
+	args := []string{"-c", `[ "$0" = 0 ] || ulimit -d $(($0 << 20)); exec "$@"`, fmt.Sprint(*memory), s.bin,
 		"-test.failfast", "-test.timeout", limit.String(), "-test.skip", *skip}
 	if *skip == "" {
 		args = args[:len(args)-2]
