@@ -30,6 +30,7 @@ type Plan struct {
 	spans  []Span // what it was planned with
 	edits  uint64 // the planner's when planned
 	lacks  bool   // a block is missing
+	loaded int    // how many steps Planner.loads has, while it is planned
 }
 
 // Step is one copy of a range of a buffer between its blocks on two memories.
@@ -58,11 +59,12 @@ type Step struct {
 	// runs: no more than Range, and perhaps none.
 	Late *Late
 
-	from, to int32 // Waits in the arena, while it grows
-	legs     int8  // how many transfers it takes, by what was known when it was planned
-	cut      bool  // Range ends with a block
-	kept     bool  // of a Regrow: an unmap that may be taken back counts on the bytes
-	drops    bool  // see Drops
+	from, to int32  // Waits in the arena, while it grows
+	loaded   uint64 // bytes of it that Planner.loads has, while it is planned
+	legs     int8   // how many transfers it takes, by what was known when it was planned
+	cut      bool   // Range ends with a block
+	kept     bool   // of a Regrow: an unmap that may be taken back counts on the bytes
+	drops    bool   // see Drops
 }
 
 // Bytes is how many bytes the step moves because they are needed: where it has a
@@ -120,7 +122,7 @@ type group struct {
 
 func (d *Plan) reset() {
 	d.Accesses, d.Storage, d.Steps = d.Accesses[:0], d.Storage[:0], d.Steps[:0]
-	d.StepWaits, d.Waits, d.lacks = d.StepWaits[:0], d.Waits[:0], false
+	d.StepWaits, d.Waits, d.lacks, d.loaded = d.StepWaits[:0], d.Waits[:0], false, 0
 	d.arena, d.groups, d.bounds = d.arena[:0], d.groups[:0], d.bounds[:0]
 	if len(d.counted) > 0 {
 		d.counted, d.countSteps = d.counted[:0], d.countSteps[:0]

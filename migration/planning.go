@@ -34,9 +34,9 @@ func (p *Planner) Plan(dst *Plan, accs []mem.Access, spans ...Span) error {
 	if err == nil && dst.lacks {
 		p.wants(dst, accs, spans)
 	}
-	for i := range dst.Steps { // loads were changed for choose's sake only
+	for i := range dst.Steps[:dst.loaded] { // for choose's sake only
 		st := &dst.Steps[i]
-		p.load(st, -st.Range.Size())
+		p.load(st, -st.loaded)
 	}
 	if err != nil {
 		dst.reset()
@@ -166,7 +166,6 @@ func (p *Planner) bring(dst *Plan, b *buffer, to *store, a *mem.Access, stale *r
 		}
 		st.to = int32(len(dst.arena))
 		off = st.Range.End
-		p.load(st, st.Range.Size())
 		dst.add(st)
 	}
 }

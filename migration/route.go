@@ -24,6 +24,7 @@ func (p *Planner) choose(dst *Plan, b *buffer, a *mem.Access, stale *run) source
 	best, _ := stale.valid.First()
 	src := source{best, -1, OnlyCopy}
 	if !stale.valid.Without(best).Empty() {
+		p.loadSteps(dst)
 		before := dst.sourceBefore(a, stale.r.Start)
 		timed := p.timed(b, stale.valid, a.Memory, stale.r)
 		for m := range stale.valid.All() {
@@ -181,6 +182,17 @@ func (p *Planner) Carried() iter.Seq2[[2]mem.MemoryID, uint64] {
 			}
 		}
 	}
+}
+
+// loadSteps adds what is planned so far to the loads. Most plans have no use for it: it is done when a
+// source is to be chosen. The last step may have grown since the last time.
+func (p *Planner) loadSteps(dst *Plan) {
+	for i := max(dst.loaded-1, 0); i < len(dst.Steps); i++ {
+		st := &dst.Steps[i]
+		p.load(st, st.Range.Size()-st.loaded)
+		st.loaded = st.Range.Size()
+	}
+	dst.loaded = len(dst.Steps)
 }
 
 // load adds bytes to the links that a step goes over. The sum may wrap: bytes
