@@ -22,7 +22,7 @@ func (r *runner) lowerBound(ctx context.Context) (total uint64, err error) {
 			continue
 		}
 		r.forget(l, r.s.roundOf(i, false))
-		total += l.Needed(rec, counted)
+		total += l.Needed(&trace.CommandRecord{Accesses: rec.Accesses, Steps: rec.Steps}, counted)
 		for _, s := range r.brought(i, rec) {
 			n, known := counted(&s)
 			l.Brought(&s, n, known)
@@ -36,7 +36,7 @@ func (r *runner) lowerBound(ctx context.Context) (total uint64, err error) {
 }
 
 // brought is what has been brought for command i: of a replay all that it reads, since a step may be for several commands.
-func (r *runner) brought(i int, rec *trace.CommandRecord) (steps []trace.StepRecord) {
+func (r *runner) brought(i int, rec *record) (steps []trace.StepRecord) {
 	if !r.prepared(i) {
 		return rec.Steps
 	}

@@ -78,11 +78,11 @@ func (x *explainer) late(s *trace.StepRecord, out *copyResult) {
 	if !s.Late {
 		return
 	}
-	end := x.ended(s.Point)
-	out.Planned, out.Offset, out.Bytes = out.Bytes, end.Moved.Start, end.Moved.Size()
+	e := x.ended(s.Point)
+	out.Planned, out.Offset, out.Bytes = out.Bytes, e.Moved.Start, e.Moved.Size()
 	if s.Count == 0 {
 		out.Reason += "; the rest of it was there"
 		return
 	}
-	out.Reason += "; as far as " + x.names[s.Count] + " says, " + sizeText(end.Count)
+	out.Reason += "; as far as " + x.names[s.Count] + " says, " + sizeText(e.Count)
 }

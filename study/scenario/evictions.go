@@ -24,7 +24,7 @@ type evictionResult struct {
 
 // evictions adds the blocks that went for a command, and the copies that wrote them
 // back.
-func (r *runner) evictions(res *Result, out *commandResult, rec *trace.CommandRecord) {
+func (r *runner) evictions(res *Result, out *commandResult, rec *record) {
 	r.x.backing = true
 	defer func() { r.x.backing = false }()
 	for i := range rec.Evictions {

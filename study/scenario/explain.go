@@ -25,14 +25,14 @@ type explainer struct {
 	memories []string         // names, by MemoryID
 	commands func(int) string // names a command for people
 	names    map[mem.BufferID]string
-	ledger   *ledger.Ledger[int]                    // writers are commands
-	store    func(mem.MemoryID) mem.MemoryID        // memories that share their bytes have one
-	ended    func(mem.Point) trace.CompletionRecord // how a copy ended
-	uses     map[block]int                          // the command that used a block last
-	gone     map[block]int                          // the command for which a block went last
-	backing  bool                                   // the copies told write blocks back, also where what is there is a mere promise
-	again    bool                                   // of the copy told last: its destination held some of it until the block had to go
-	watched  []watched                              // bytes whose journeys are told
+	ledger   *ledger.Ledger[int]             // writers are commands
+	store    func(mem.MemoryID) mem.MemoryID // memories that share their bytes have one
+	ended    func(mem.Point) end             // how a copy ended
+	uses     map[block]int                   // the command that used a block last
+	gone     map[block]int                   // the command for which a block went last
+	backing  bool                            // the copies told write blocks back, also where what is there is a mere promise
+	again    bool                            // of the copy told last: its destination held some of it until the block had to go
+	watched  []watched                       // bytes whose journeys are told
 	problems []string
 }
 

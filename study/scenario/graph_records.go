@@ -35,7 +35,7 @@ func (r *runner) gather() {
 
 // gatherRound hands out what the replay that begins with command i was told of.
 func (r *runner) gatherRound(g *graphRun, i int) {
-	var recs []*trace.CommandRecord
+	var recs []*record
 	for k := i; k < min(i+g.decl.Size, len(r.events)) && r.recorded(k) != nil; k++ {
 		recs = append(recs, r.recorded(k))
 	}
@@ -56,7 +56,7 @@ func (r *runner) gatherRound(g *graphRun, i int) {
 	if next := i + g.decl.Size; next < len(r.events) && r.s.Commands[next].Graph == 0 && r.recorded(next) != nil { // else they are the next round's, or nobody's
 		for ; id < r.recorded(next).ID; id++ {
 			if ahead := r.rec.command(id); ahead != nil && ahead.Op == opAhead {
-				r.handOut(ahead, []*trace.CommandRecord{r.recorded(next)}, next)
+				r.handOut(ahead, []*record{r.recorded(next)}, next)
 			}
 		}
 	}
@@ -87,7 +87,7 @@ func (r *runner) looseTransients() loose {
 }
 
 // translate has all that is told of a command name transients by their own buffers.
-func (l loose) translate(rec *trace.CommandRecord) {
+func (l loose) translate(rec *record) {
 	if len(l) == 0 {
 		return
 	}
@@ -118,14 +118,14 @@ func (l loose) translate(rec *trace.CommandRecord) {
 // handOut moves what is told of ahead of commands to those, of which each step goes to the first that reads what it
 // brings, or to an earlier one that needs what is copied on from there. What is for the next round goes to the first; what no
 // later command reads rides along. The commands begin with number from.
-func (r *runner) handOut(ahead *trace.CommandRecord, to []*trace.CommandRecord, from int) {
+func (r *runner) handOut(ahead *record, to []*record, from int) {
 	first, steps := to[0], ahead.Steps
 	first.Evictions, first.Regrows = append(first.Evictions, ahead.Evictions...), append(first.Regrows, ahead.Regrows...)
 	first.Blocks = append(first.Blocks, ahead.Blocks...)
 	of := make([]int, len(steps))
 	for k := len(steps) - 1; k >= 0; k-- {
 		s := &steps[k]
-		if of[k] = slices.IndexFunc(to, func(c *trace.CommandRecord) bool { return r.brings(s, c) }); of[k] < 0 {
+		if of[k] = slices.IndexFunc(to, func(c *record) bool { return r.brings(s, c) }); of[k] < 0 {
 			of[k], s.RideAlong = 0, r.unneeded(s, from)
 		}
 		for n := k + 1; n < len(steps); n++ {
@@ -182,7 +182,7 @@ func cut(ranges *[]mem.Range, r mem.Range) (bytes uint64) {
 }
 
 // brings reports whether a step brings something that a command reads.
-func (r *runner) brings(s *trace.StepRecord, c *trace.CommandRecord) bool {
+func (r *runner) brings(s *trace.StepRecord, c *record) bool {
 	store := r.ctx.Topology().Store
 	return slices.ContainsFunc(c.Accesses, func(a mem.Access) bool {
 		return a.Mode.Reads() && a.Buffer == s.Buffer && store(a.Memory) == store(s.To) && a.Range.Overlaps(s.Range)
@@ -190,7 +190,7 @@ func (r *runner) brings(s *trace.StepRecord, c *trace.CommandRecord) bool {
 }
 
 // translate has a command's accesses and copies name transients.
-func (g *graphRun) translate(c *command, rec *trace.CommandRecord) {
+func (g *graphRun) translate(c *command, rec *record) {
 	for _, p := range c.places() {
 		t, ok := g.arenas[p.Buffer]
 		if !ok {

@@ -24,7 +24,7 @@ func (launchKind) shapes() []*shape {
 }
 
 func (launchKind) parse(l *loader, m *mapping, c *command) {
-	c.Kernel = m.text("launch")
+	c.launch = &launch{Kernel: m.text("launch")}
 	m.What = "launch " + c.Kernel
 	var local, offset int
 	c.Global, c.Dims = l.dims(m, "global", 1)

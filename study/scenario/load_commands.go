@@ -43,7 +43,7 @@ func (l *loader) readCommand(n ast.Node, depth int) {
 		return
 	}
 	l.limited(n, "commands", len(l.out.Commands)+1, "commands")
-	c := command{Kind: op(kind), Line: m.Node.GetToken().Position.Line, Loop: l.loop, Mapping: -1, Queue: -1, Graph: l.graph}
+	c := command{Kind: op(kind), Line: m.Node.GetToken().Position.Line, Loop: l.loop, Mapping: -1, Queue: -1, Graph: l.graph, launch: noLaunch}
 	c.Now = c.Kind == opFree && l.flag(m, "now")
 	if !c.kind().traits().unqueued && !c.Now {
 		l.readCommon(m, &c)

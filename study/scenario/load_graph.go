@@ -167,9 +167,9 @@ func (s *Scenario) differs(g *graphDecl, k, start int, stands map[handle]handle)
 	first, now := &s.Commands[g.Rounds[0]+k], &s.Commands[start+k]
 	a, b := s.form(first, g.Rounds[0]), s.form(now, start)
 	x, y := reflect.ValueOf(a), reflect.ValueOf(b)
-	for i := range x.NumField() {
-		if f := x.Type().Field(i); f.IsExported() && !reflect.DeepEqual(x.Field(i).Interface(), y.Field(i).Interface()) {
-			return s.unlike(f.Name, x.Field(i), y.Field(i))
+	for _, f := range reflect.VisibleFields(x.Type()) {
+		if f.IsExported() && !reflect.DeepEqual(x.FieldByIndex(f.Index).Interface(), y.FieldByIndex(f.Index).Interface()) {
+			return s.unlike(f.Name, x.FieldByIndex(f.Index), y.FieldByIndex(f.Index))
 		}
 	}
 	if first.variant() != now.variant() {
@@ -251,8 +251,9 @@ func (s *Scenario) unlike(field string, first, now reflect.Value) string {
 
 // form is a command of the round that begins with start, without what may be another in each round of a graph.
 func (s *Scenario) form(c *command, start int) command {
-	f := *c
-	f.ID, f.Line, f.Callbacks, f.Profile, f.Loop, f.Data, f.own = "", 0, nil, false, loop{}, nil, nil
+	f, of := *c, *c.launch
+	f.launch = &of
+	f.ID, f.Line, f.Callbacks, f.Profile, f.Loop, f.Data = "", 0, nil, false, loop{}, nil
 	f.After = nil
 	for _, a := range c.After {
 		f.After = append(f.After, a-start)

@@ -209,11 +209,11 @@ func (r *runner) spans(res *Result, last period) *profile.Recorder {
 	ended := make(map[mem.Point]int64)
 	behind := make(map[*mem.Timeline]mem.Point) // by queue: what came last
 	add := func(p mem.Point, waits []mem.Wait, s virtual.Span) {
-		end := r.rec.ended(p)
-		if p.IsZero() || end.Ended == 0 {
+		e := r.rec.ended(p)
+		if p.IsZero() || e.Ended == 0 {
 			return
 		}
-		s.Point, s.Err, s.Ready, s.Started, s.Ended = p, end.Err, s.Queued, end.Started, end.Ended
+		s.Point, s.Err, s.Ready, s.Started, s.Ended = p, e.Err, s.Queued, e.Started, e.Ended
 		for _, w := range append(slices.Clip(waits), mem.Wait{Point: behind[p.Line]}) {
 			if t, ok := ended[w.Point]; ok && t >= s.Ready {
 				s.Ready, s.Cause = t, w.Point
@@ -227,7 +227,7 @@ func (r *runner) spans(res *Result, last period) *profile.Recorder {
 		}
 		all = append(all, s)
 	}
-	copied := func(c *trace.CommandRecord, steps []trace.StepRecord) {
+	copied := func(c *record, steps []trace.StepRecord) {
 		for i := range steps {
 			s := &steps[i]
 			add(s.Point, s.Waits, virtual.Span{Op: devices.OpCopy, Tag: c.ID, On: int(s.To), From: int(s.From), To: int(s.To), Bytes: s.Range.Size(), Queued: c.Enqueued})
@@ -265,7 +265,7 @@ var opOf = map[string]devices.Op{
 }
 
 // spanOf is a command's, but for its times.
-func spanOf(c *trace.CommandRecord) virtual.Span {
+func spanOf(c *record) virtual.Span {
 	s := virtual.Span{Op: opOf[c.Op], Tag: c.ID, On: int(c.Memory), Queued: c.Done}
 	read := strings.HasPrefix(c.Op, "read")
 	if s.Op == devices.OpCopy || s.Op == devices.OpCopyRect {

@@ -198,15 +198,7 @@ type command struct {
 	Status    runtime.ExecStatus // set: Complete, or a negative status
 	Alloc     int                // alloc: index into Buffers of the block it makes
 
-	Kernel                string // launch
-	Args                  []argument
-	Indirect              []argument    // shared virtual memory that it reaches by pointers in memory
-	Takes                 time.Duration // launch: on a machine; 0 leaves it to that
-	Operations, Bytes     uint64        // launch: likewise, of kernels without code
-	Dims                  int
-	Global, Local, Offset [3]uint64 // work-items
-
-	own *ownKernel // launch: the kernel, if it has no code
+	*launch // of another command noLaunch
 
 	Callbacks []runtime.ExecStatus // that the run is told of
 	Profile   bool                 // its times are shown
@@ -214,6 +206,22 @@ type command struct {
 	Loop  loop
 	Graph int `json:",omitempty"` // index into Graphs, + 1; 0 is none
 }
+
+// launch is what a command has that launches a kernel.
+type launch struct {
+	Kernel                string
+	Args                  []argument
+	Indirect              []argument    // shared virtual memory that it reaches by pointers in memory
+	Takes                 time.Duration // on a machine; 0 leaves it to that
+	Operations, Bytes     uint64        // likewise, of kernels without code
+	Dims                  int
+	Global, Local, Offset [3]uint64 // work-items
+
+	own *ownKernel // the kernel, if it has no code
+}
+
+// noLaunch is what all other commands share, since a launch is large.
+var noLaunch = new(launch)
 
 // expectedToFail reports whether command i must fail.
 func (s *Scenario) expectedToFail(i int) bool {

@@ -109,7 +109,7 @@ func TestARunOnAMachineIsReproducible(t *testing.T) {
 	require.NoError(t, err)
 	var printed []string
 	for range 2 {
-		res, err := onMachine(t, string(text), plainMachine, scenario.RunOptions{Profile: true})
+		res, err := onMachine(t, string(text), plainMachine, scenario.RunOptions{Profile: true, Timeline: true})
 		require.NoError(t, err)
 		var out bytes.Buffer
 		res.Print(&out, scenario.PrintOptions{Width: 200})

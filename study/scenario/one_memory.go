@@ -43,7 +43,7 @@ func (r *runner) oneMemory(res *Result) (names []string) {
 }
 
 // command follows a command, and returns the buffers of which its copies took what another host's device left.
-func (h *hostMemory) command(c *trace.CommandRecord) (taken []mem.BufferID) {
+func (h *hostMemory) command(c *record) (taken []mem.BufferID) {
 	for i := range c.Evictions {
 		taken = append(taken, h.copied(c.Evictions[i].Backs)...)
 	}

@@ -8,20 +8,52 @@ import (
 	"godwit/study/profile"
 )
 
-// recorder keeps what the runtime tells: a trace.CommandSink.
-type recorder struct {
-	mu       sync.Mutex
-	buffers  []trace.BufferRecord   // protected by mu
-	told     sync.Cond              // a completion has come; its L is mu
-	commands []*trace.CommandRecord // by ID; protected by mu
-	// What was evicted for a command that had to wait for the room, and was then tried again.
-	tried       trace.CommandRecord                    // protected by mu
-	completions profile.Points[trace.CompletionRecord] // protected by mu
-	stopped     bool                                   // protected by mu: nothing is kept any more
+// record is what is kept of a command's trace.CommandRecord, whose fields it has: there may be a million.
+type record struct {
+	ID        uint64
+	Memory    mem.MemoryID
+	Op        string
+	Accesses  []mem.Access
+	Evictions []trace.EvictionRecord
+	Blocks    []trace.BlockRecord
+	Regrows   []trace.StepRecord
+	Steps     []trace.StepRecord
+	Waits     []mem.Wait // like those of steps only where recorder.waits
+	Point     mem.Point
+	Enqueued  int64
+	Done      int64
 }
 
-func newRecorder() *recorder {
-	r := &recorder{}
+// end is what is kept of a trace.CompletionRecord.
+type end struct {
+	Started, Ended int64
+	Moved          mem.Range
+	*endDetail     // nil where nothing has ended
+}
+
+// endDetail is what most ends have none of: they share plainEnd.
+type endDetail struct {
+	Err   error
+	Count uint64
+}
+
+var plainEnd = new(endDetail)
+
+// recorder keeps what the runtime tells: a trace.CommandSink.
+type recorder struct {
+	waits    bool // immutable: what commands and copies waited for is kept
+	mu       sync.Mutex
+	buffers  []trace.BufferRecord // protected by mu
+	told     sync.Cond            // a completion has come; its L is mu
+	commands []*record            // by ID; protected by mu
+	// What was evicted for a command that had to wait for the room, and was then tried again.
+	tried       record              // protected by mu
+	completions profile.Points[end] // protected by mu
+	stopped     bool                // protected by mu: nothing is kept any more
+}
+
+func newRecorder(waits bool) *recorder {
+	r := &recorder{waits: waits}
 	r.told.L = &r.mu
 	return r
 }
@@ -40,23 +72,47 @@ func (r *recorder) Buffer(b *trace.BufferRecord) {
 
 // Command implements trace.CommandSink. The record's slices are its caller's.
 func (r *recorder) Command(c *trace.CommandRecord) {
-	k := c.Clone()
+	k := r.keep(c)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if k.Err != nil {
+	if c.Err != nil {
 		r.tried.Evictions = append(r.tried.Evictions, k.Evictions...)
 		r.tried.Regrows = append(r.tried.Regrows, k.Regrows...)
 	} else {
 		k.Evictions = append(r.tried.Evictions, k.Evictions...)
 		k.Regrows = append(r.tried.Regrows, k.Regrows...)
-		r.tried = trace.CommandRecord{}
+		r.tried = record{}
 	}
 	if !r.stopped {
 		for uint64(len(r.commands)) <= c.ID {
 			r.commands = append(r.commands, nil)
 		}
-		r.commands[c.ID] = &k
+		r.commands[c.ID] = k
 	}
+}
+
+// keep copies what is kept of a record.
+func (r *recorder) keep(c *trace.CommandRecord) *record {
+	few := *c
+	few.Stored = nil
+	if !r.waits {
+		few.Waits = nil
+	}
+	few = few.Clone()
+	bare := func(steps []trace.StepRecord) {
+		for i := range steps {
+			steps[i].Why = ""
+			if !r.waits {
+				steps[i].Waits = nil
+			}
+		}
+	}
+	bare(few.Steps)
+	bare(few.Regrows)
+	for i := range few.Evictions {
+		bare(few.Evictions[i].Backs)
+	}
+	return &record{few.ID, few.Memory, few.Op, few.Accesses, few.Evictions, few.Blocks, few.Regrows, few.Steps, few.Waits, few.Point, few.Enqueued, few.Done}
 }
 
 // Completed implements trace.CommandSink.
@@ -64,7 +120,11 @@ func (r *recorder) Completed(c *trace.CompletionRecord) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.stopped {
-		r.completions.Put(c.Point, *c)
+		e := end{c.Started, c.Ended, c.Moved, plainEnd}
+		if c.Err != nil || c.Count != 0 {
+			e.endDetail = &endDetail{c.Err, c.Count}
+		}
+		r.completions.Put(c.Point, e)
 		r.told.Broadcast()
 	}
 }
@@ -78,9 +138,9 @@ func (r *recorder) stop() (commands, copies int, moved, rode uint64) {
 	r.stopped = true
 	count := func(steps []trace.StepRecord) {
 		for i := range steps {
-			if end := r.completions.At(steps[i].Point); !end.Point.IsZero() && end.Err == nil {
+			if e, ok := r.endOf(steps[i].Point); ok && e.Err == nil {
 				copies++
-				moved += end.Moved.Size() - steps[i].RideAlong
+				moved += e.Moved.Size() - steps[i].RideAlong
 				rode += steps[i].RideAlong
 			}
 		}
@@ -89,7 +149,7 @@ func (r *recorder) stop() (commands, copies int, moved, rode uint64) {
 		if c == nil {
 			continue
 		}
-		if end := r.completions.At(c.Point); !end.Point.IsZero() && end.Err == nil {
+		if e, ok := r.endOf(c.Point); ok && e.Err == nil {
 			commands++
 		}
 		count(c.Steps)
@@ -97,7 +157,7 @@ func (r *recorder) stop() (commands, copies int, moved, rode uint64) {
 			count(c.Evictions[i].Backs)
 		}
 	}
-	r.commands, r.completions = nil, profile.Points[trace.CompletionRecord]{}
+	r.commands, r.completions = nil, profile.Points[end]{}
 	return commands, copies, moved, rode
 }
 
@@ -105,7 +165,16 @@ func (r *recorder) stop() (commands, copies int, moved, rode uint64) {
 func (r *recorder) failed(p mem.Point) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.completions.At(p).Err != nil
+	e, _ := r.endOf(p)
+	return e.Err != nil
+}
+
+// endOf is how a point ended, and whether it has. mu is held, or nobody tells any more.
+func (r *recorder) endOf(p mem.Point) (e end, ok bool) {
+	if e = r.completions.At(p); e.endDetail == nil {
+		return end{endDetail: plainEnd}, false
+	}
+	return e, true
 }
 
 // last is the buffer that was made last.
@@ -116,7 +185,7 @@ func (r *recorder) last() mem.BufferID {
 }
 
 // command returns the record of a command, or nil.
-func (r *recorder) command(id uint64) *trace.CommandRecord {
+func (r *recorder) command(id uint64) *record {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if id < uint64(len(r.commands)) {
@@ -127,15 +196,15 @@ func (r *recorder) command(id uint64) *trace.CommandRecord {
 
 // ended returns how a point ended that has: the record may come a moment after
 // those that wait for the point have gone on. Of others, and of no point, it is empty.
-func (r *recorder) ended(p mem.Point) trace.CompletionRecord {
+func (r *recorder) ended(p mem.Point) end {
 	if p.IsZero() || !p.Reached() {
-		return trace.CompletionRecord{}
+		return end{endDetail: plainEnd}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for {
-		if c := r.completions.At(p); !c.Point.IsZero() {
-			return c
+		if e, ok := r.endOf(p); ok {
+			return e
 		}
 		r.told.Wait()
 	}

@@ -12,7 +12,7 @@ import (
 // TestWhatWasEvictedBeforeAWaitCounts: an enqueue that evicts and then waits for the room is told
 // of twice, first as refused. Its evictions are the command's.
 func TestWhatWasEvictedBeforeAWaitCounts(t *testing.T) {
-	r := newRecorder()
+	r := newRecorder(true)
 	r.Command(&trace.CommandRecord{ID: 1, Err: mem.ErrNoMemory, Evictions: []trace.EvictionRecord{{Buffer: 1}}, Regrows: []trace.StepRecord{{Buffer: 4}}})
 	r.Command(&trace.CommandRecord{ID: 2, Err: mem.ErrNoMemory, Evictions: []trace.EvictionRecord{{Buffer: 2}}})
 	r.Command(&trace.CommandRecord{ID: 3, Evictions: []trace.EvictionRecord{{Buffer: 3}}})

@@ -57,8 +57,8 @@ type Result struct {
 
 	s       *Scenario
 	rec     *recorder
-	records []*trace.CommandRecord // of Commands; nil where there is none
-	ids     []mem.BufferID         // of the scenario's buffers; 0 where it was never made
+	records []*record      // of Commands; nil where there is none
+	ids     []mem.BufferID // of the scenario's buffers; 0 where it was never made
 	store   func(mem.MemoryID) mem.MemoryID
 	took    *Makespans
 	own     []uint64 // by graph
@@ -178,7 +178,7 @@ func (r *runner) explain(res *Result) {
 		}
 	}
 	r.watch(res)
-	res.records, res.Commands = make([]*trace.CommandRecord, len(r.events)), make([]commandResult, len(r.events))
+	res.records, res.Commands = make([]*record, len(r.events)), make([]commandResult, len(r.events))
 	for _, i := range r.order() {
 		r.explainCommand(res, i)
 	}

@@ -19,6 +19,8 @@ import (
 type RunOptions struct {
 	// Profile asks for the times of every command.
 	Profile bool
+	// Timeline keeps what Result.WriteTimeline tells of waits.
+	Timeline bool
 	// Stats asks for the statistics of every memory's resources.
 	Stats bool
 	// Explain names bytes whose journeys are told: see Result.Journeys.
@@ -70,10 +72,10 @@ type runner struct {
 	mappings []mapped
 
 	events   []runtime.Event            // by command; zero where it has none
-	data     [][]byte                   // by command; what a write writes
-	reads    [][]byte                   // by command; nil where it is no read
-	failed   []error                    // by command; why it failed, where it was to
-	fired    []firing                   // by command; what its callbacks said
+	data     map[int][]byte             // by command; what a write writes
+	reads    map[int][]byte             // by command; nil where it is no read
+	failed   map[int]error              // by command; why it failed, where it was to
+	fired    map[int]*firing            // by command; what its callbacks said, where it has some
 	calls    calls                      // callbacks to come
 	given    [][]byte                   // memory that buffers use in place
 	lent     []byte                     // over devices that keep no bytes: addresses for more of it
@@ -119,7 +121,7 @@ func Run(ctx context.Context, s *Scenario, opt RunOptions) (*Result, error) {
 }
 
 func runOnce(ctx context.Context, s *Scenario, opt RunOptions) (*Result, error) {
-	r := &runner{s: s, opt: opt, rec: newRecorder()}
+	r := &runner{s: s, opt: opt, rec: newRecorder(opt.Timeline || opt.Machine == nil)}
 	res := newResult(s)
 	err := r.run(ctx, res)
 	if err != nil && errors.Is(err, ctx.Err()) {
@@ -177,8 +179,8 @@ func (r *runner) run(ctx context.Context, res *Result) error {
 		return err
 	}
 	if r.opt.Read != nil && !r.stamps() {
-		for i, data := range r.reads {
-			if data != nil {
+		for i := range r.s.Commands {
+			if data := r.reads[i]; data != nil {
 				r.opt.Read(i, data)
 			}
 		}
@@ -308,8 +310,7 @@ func (r *runner) launching() (on []devices.Device, err error) {
 // prepare makes what the commands write, and room for what they read, before any clock runs.
 func (r *runner) prepare() (err error) {
 	s := r.s
-	n := len(s.Commands)
-	r.data, r.reads, r.fired, r.failed = make([][]byte, n), make([][]byte, n), make([]firing, n), make([]error, n)
+	r.data, r.reads, r.fired, r.failed = make(map[int][]byte), make(map[int][]byte), make(map[int]*firing), make(map[int]error)
 	for i := range s.Commands {
 		c := &s.Commands[i]
 		switch {
@@ -456,7 +457,7 @@ func (r *runner) waitCommand(ctx context.Context, i int) error {
 }
 
 // recorded is the runtime's record of the scenario's command i, or nil.
-func (r *runner) recorded(i int) *trace.CommandRecord {
+func (r *runner) recorded(i int) *record {
 	if r.events[i].IsZero() {
 		return nil
 	}

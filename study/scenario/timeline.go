@@ -60,6 +60,9 @@ func (r *Result) WriteTimeline(w io.Writer) error {
 	if r.rec == nil {
 		return fmt.Errorf("timeline of %s: the run did not start: %s", r.Scenario, r.Error)
 	}
+	if !r.rec.waits {
+		return fmt.Errorf("timeline of %s: the run was not to keep one (RunOptions.Timeline)", r.Scenario)
+	}
 	t := &timeline{rec: r.rec, of: make(map[mem.Point]*slice)}
 	t.process(0, "host")
 	for _, d := range r.Devices {
@@ -110,9 +113,9 @@ func (t *timeline) process(pid int, name string) {
 // it waited for had ended.
 func (t *timeline) add(p mem.Point, enqueued int64, waits []mem.Wait, s slice) {
 	t.rec.mu.Lock()
-	done := t.rec.completions.At(p)
+	done, ok := t.rec.endOf(p)
 	t.rec.mu.Unlock()
-	if done.Point.IsZero() {
+	if !ok {
 		return
 	}
 	s.point, s.queue = p, p.Line.Name()
@@ -135,7 +138,7 @@ func (t *timeline) add(p mem.Point, enqueued int64, waits []mem.Wait, s slice) {
 
 // evicted shows a block that went for a command, when that was planned, and the
 // copies that wrote it back.
-func (t *timeline) evicted(r *Result, c *trace.CommandRecord, v *trace.EvictionRecord, e *evictionResult) {
+func (t *timeline) evicted(r *Result, c *record, v *trace.EvictionRecord, e *evictionResult) {
 	t.events = append(t.events, traceEvent{
 		Name: evictionText(e) + " from " + e.From, Phase: "i", Scope: "p", Cat: "eviction", Time: float64(c.Enqueued) / 1e3, PID: int(v.Memory),
 		Args: map[string]any{"bytes": e.Bytes, "dropped": e.Dropped, "written back": e.WrittenBack, "for": e.Command, "why": e.Reason, "policy": e.Policy},
@@ -146,7 +149,7 @@ func (t *timeline) evicted(r *Result, c *trace.CommandRecord, v *trace.EvictionR
 }
 
 // copied shows a copy.
-func (t *timeline) copied(c *trace.CommandRecord, s *trace.StepRecord, cp *copyResult, cat string) {
+func (t *timeline) copied(c *record, s *trace.StepRecord, cp *copyResult, cat string) {
 	t.add(s.Point, c.Enqueued, s.Waits, slice{
 		pid: int(s.To), cat: cat, name: fmt.Sprintf("%s of %s: %s → %s", sizeText(cp.Bytes), cp.Buffer, cp.From, cp.To),
 		args: map[string]any{"offset": cp.Offset, "bytes": cp.Bytes, "way": cp.Way, "for": cp.Command, "why": cp.Reason},

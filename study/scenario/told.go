@@ -57,7 +57,10 @@ func (c *calls) all() <-chan struct{} {
 // where it has ended already.
 func (r *runner) listen(i int, e runtime.Event) error {
 	for _, s := range inOrder(r.s.Commands[i].Callbacks) {
-		f := &r.fired[i]
+		if r.fired[i] == nil {
+			r.fired[i] = &firing{}
+		}
+		f := r.fired[i]
 		r.calls.expect()
 		if err := e.OnStatus(s, func(_ runtime.Event, got runtime.ExecStatus) {
 			defer r.calls.came()

@@ -139,7 +139,7 @@ func runScenario(ctx context.Context, out io.Writer, file string, f runFlags) (e
 		}
 		return err
 	}
-	run := scenario.RunOptions{Profile: f.profile, Stats: f.stats}
+	run := scenario.RunOptions{Profile: f.profile, Stats: f.stats, Timeline: f.timeline != ""}
 	if err := f.apply(ctx, s, &run); err != nil {
 		return err
 	}
