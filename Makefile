@@ -35,7 +35,7 @@ ARMPACKAGES ?= ./mem ./bufalloc ./migration ./runtime ./svm ./devices/cpu ./devi
 LINT := bin/golangci-lint
 DEADCODE := bin/deadcode
 
-.PHONY: help deps build lib man pictures install uninstall run test race lint fuzz bench soak nocgo others arm installed ci clean
+.PHONY: help deps build lib man pictures install uninstall run test race lint fuzz bench soak nocgo others arm installed ci clean allocator
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /|/' | awk -F'|' '{printf "  make %-9s %s\n", $$1, $$2}'
@@ -148,6 +148,12 @@ arm: ## tests on an emulated arm64 processor, whose memory model is weaker
 	@bash tools/deps --arm
 	@if command -v qemu-aarch64 >/dev/null; then CGO_ENABLED=0 GOOS=linux GOARCH=arm64 go test -vet=off -exec qemu-aarch64 $(ARMPACKAGES); \
 	else echo "no qemu-aarch64 (Debian's qemu-user): not run"; fi
+
+# Hours, for ten seeds of each kind; SEEDS=1 is what one can wait for. STRATEGIES may hold lib:PATH.
+SEEDS ?= 10
+STRATEGIES ?= fit,bestfit,tight,goodfit
+allocator: ## the table of safe regions in docs/allocator.md
+	go run ./study/alloc/extern/internal/tables -w -seeds $(SEEDS) -s $(STRATEGIES)
 
 pictures: build ## docs/pictures: those of README, drawn in a headless Chromium
 	bash tools/pictures bin/godwit docs/pictures

@@ -23,10 +23,12 @@ const (
 	// equals. O(log n); exact. The yardstick for fragmentation.
 	BestFit
 	// Tight is PoCL's strategy of that name as documented: the first freed hole
-	// that fits, the unused tail only where there is none. O(n); exact.
+	// that fits, the unused tail only where there is none. O(log n) where chunks are
+	// aligned to the granularity; exact. What it does in a region it does in every
+	// larger one: the smallest region that works is a safe one.
 	Tight
 	// Wasteful is PoCL's default as documented: the unused tail first, freed
-	// holes only where it is too small. O(n) at worst; exact.
+	// holes only where it is too small. O(log n) as Tight; exact.
 	Wasteful
 	// GoodFit is the bare two-level bitmap (TLSF, OffsetAllocator): the request
 	// rounded up to the next bin, that bin's last freed hole. O(1); not exact. The
@@ -51,6 +53,7 @@ type strategy struct {
 	name  string
 	exact bool             // never fails while a hole fits
 	grid  bool             // places on a grid of its own: holes cannot be cut anywhere
+	still bool             // places alike in every region: see Monotone
 	open  func() Placement // nil for those whose order of holes is built into Region
 }
 
@@ -61,7 +64,7 @@ var strategies = struct {
 }{list: []strategy{
 	Fit:          {name: "fit", exact: true},
 	BestFit:      {name: "bestfit", exact: true, open: newBestFit},
-	Tight:        {name: "tight", exact: true},
+	Tight:        {name: "tight", exact: true, still: true},
 	Wasteful:     {name: "wasteful", exact: true},
 	GoodFit:      {name: "goodfit"},
 	Buddy:        {name: "buddy", grid: true},
@@ -136,6 +139,13 @@ func ParseStrategy(name string) (Strategy, error) {
 func (s Strategy) Exact() bool {
 	x, _ := s.info()
 	return x.exact
+}
+
+// Monotone reports whether what fits into a region fits into every larger one, since
+// the strategy places alike in all of them.
+func (s Strategy) Monotone() bool {
+	x, _ := s.info()
+	return x.still
 }
 
 // placer is a strategy at work: it keeps the holes of one region in an order

@@ -88,11 +88,8 @@ func cost(s replay.Subject, x replay.Step) int {
 	case x.After.ScanSteps > x.Before.ScanSteps:
 		return 1 + int(x.After.ScanSteps-x.Before.ScanSteps)
 	}
-	switch s {
-	case replay.Of(bufalloc.BestFit):
+	if s == replay.Of(bufalloc.BestFit) {
 		return 1 + bits.Len(uint(x.Before.Holes))
-	case replay.Of(bufalloc.Tight), replay.Of(bufalloc.Wasteful), replay.Of(bufalloc.PoCLTight), replay.Of(bufalloc.PoCLWasteful):
-		return 1 + x.Before.Holes + x.Before.Chunks
 	}
 	return 1
 }

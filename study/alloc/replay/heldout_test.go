@@ -64,7 +64,7 @@ func traceSet(t testing.TB, name string, files []string, align uint64) set {
 	}
 	for i, st := range s.chosen {
 		seed := uint64(100 + i)
-		for _, p := range perturbations() {
+		for _, p := range Perturbations() {
 			s.other = append(s.other, perturbed(t, st, p, seed))
 		}
 		s.other = append(s.other, together(t, st, s.chosen[(i+1)%len(s.chosen)]))

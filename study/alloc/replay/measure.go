@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 )
@@ -17,6 +18,7 @@ import (
 type Options struct {
 	Region   uint64 // bytes; 0 searches the smallest that works for each strategy
 	Repeats  int    // for times; 0 takes none
+	Safe     bool   // also the safe region, where Region is 0; a few hundred replays more
 	Workers  int    // 0: as many as there are cores
 	Progress func() // called once for every stream and strategy done, from many goroutines
 }
@@ -31,6 +33,8 @@ type Result struct {
 	Region       uint64 `json:"region" show:"region|size|never fits"` // the region replayed through; 0 where none works
 	MinRegion    uint64 `json:"min_region"`                           // 0 where none works, or none was searched
 	Overhead     ratio  `json:"overhead" show:"overhead|%.4f|-"`      // MinRegion / PeakLive; null where there is none
+	SafeRegion   uint64 `json:"safe_region"`                          // above it nothing fails that was tried; 0 where none was searched or is known
+	Safe         ratio  `json:"safe" show:"safe|%.4f|-"`              // SafeRegion / PeakLive; null where there is none
 	Probes       int    `json:"probes,omitempty"`
 	Exhaustive   bool   `json:"exhaustive"`              // every smaller size of the grid fails
 	FailingAbove uint64 `json:"failing_above,omitempty"` // a larger region that fails nevertheless
@@ -103,7 +107,7 @@ func keepFault(at **Fault, err error) error {
 // keepFault is of a result in which nothing else counts then.
 func (r *Result) keepFault(err error) error {
 	if err = keepFault(&r.Fault, err); r.Fault != nil {
-		r.Region, r.MinRegion, r.Overhead = 0, 0, 0
+		r.Region, r.MinRegion, r.Overhead, r.SafeRegion, r.Safe = 0, 0, 0, 0, 0
 	}
 	return err
 }
@@ -124,6 +128,13 @@ func measureOne(ctx context.Context, st *Stream, s Subject, o Options) (Result, 
 			return res, nil
 		}
 	}
+	if o.Region == 0 && o.Safe {
+		x, err := SafeRegion(ctx, st, s)
+		if err != nil {
+			return res, err
+		}
+		res.SafeRegion, res.Safe = x.Region, ratio(x.Region)/ratio(st.PeakLive)
+	}
 	run, err := Replay(ctx, st, s, res.Region)
 	res.Run = run
 	if err == nil && o.Region == 0 && run.Failures > 0 {
@@ -135,56 +146,85 @@ func measureOne(ctx context.Context, st *Stream, s Subject, o Options) (Result, 
 // Mean sums up one strategy over several streams.
 type Mean struct {
 	Strategy    string  `json:"strategy" show:"geometric mean"`
-	Traces      int     `json:"traces" show:"traces"`             // streams with an overhead
-	NeverFits   int     `json:"never_fits" show:"never fits"`     // streams without one
-	Faults      int     `json:"faults" show:"faults"`             // streams on which it broke its contract
+	Traces      int     `json:"traces" show:"traces"`         // streams with an overhead
+	NeverFits   int     `json:"never_fits" show:"never fits"` // streams without one
+	Faults      int     `json:"faults" show:"faults"`         // streams on which it broke its contract
+	Safe        ratio   `json:"safe" show:"safe|%.4f|-"`      // geometric mean of the safe regions over the peaks; null where a stream has none
+	SafeMax     ratio   `json:"safe_max" show:"worst safe|%.4f|-"`
 	Overhead    ratio   `json:"overhead" show:"overhead|%.4f|-"`  // geometric mean; null for none
 	OverheadMax ratio   `json:"overhead_max" show:"worst|%.4f|-"` // the worst; null for none
 	NSPerOp     float64 `json:"ns_per_op" show:"ns/op|%.0f|-"`    // geometric mean; 0 where no times were taken
 	Failures    int     `json:"failures" show:"failures"`         // sum
 }
 
-// Means sums results up by strategy, in order of first appearance.
+// Means sums results up by strategy: those of which all safe regions are known in the
+// order of these, then the others in order of first appearance.
 func Means(results []Result) []Mean {
-	var out []Mean
-	at := make(map[string]int)
-	type logs struct {
-		overhead, ns float64
-		timed        int
-	}
-	var sums []logs
+	var order []string
+	by := make(map[string][]Result)
 	for _, r := range results {
-		i, ok := at[r.Strategy]
-		if !ok {
-			i = len(out)
-			at[r.Strategy] = i
-			out, sums = append(out, Mean{Strategy: r.Strategy}), append(sums, logs{})
+		if by[r.Strategy] == nil {
+			order = append(order, r.Strategy)
 		}
-		m, s := &out[i], &sums[i]
+		by[r.Strategy] = append(by[r.Strategy], r)
+	}
+	var out []Mean
+	for _, name := range order {
+		out = append(out, meanOf(name, by[name]))
+	}
+	slices.SortStableFunc(out, func(a, b Mean) int {
+		if (a.Safe == 0) != (b.Safe == 0) {
+			return cmp.Compare(b.Safe, a.Safe)
+		}
+		return cmp.Compare(a.Safe, b.Safe)
+	})
+	return out
+}
+
+func meanOf(name string, results []Result) Mean {
+	m := Mean{Strategy: name}
+	var overhead, safe, ns logs
+	for _, r := range results {
 		m.Failures += r.Failures
-		if r.Fault != nil {
+		switch {
+		case r.Fault != nil:
 			m.Faults++
 			continue
-		}
-		if r.Overhead > 0 {
+		case r.Overhead > 0:
 			m.Traces++
-			m.OverheadMax = max(m.OverheadMax, r.Overhead)
-			s.overhead += math.Log(float64(r.Overhead))
-		} else if r.Region == 0 {
+		case r.Region == 0:
 			m.NeverFits++
 		}
-		if r.Times != nil && r.NSPerOp > 0 {
-			s.ns += math.Log(r.NSPerOp)
-			s.timed++
+		overhead.add(float64(r.Overhead))
+		safe.add(float64(r.Safe))
+		if r.Times != nil {
+			ns.add(r.NSPerOp)
 		}
 	}
-	for i, s := range sums {
-		if out[i].Traces > 0 {
-			out[i].Overhead = ratio(math.Exp(s.overhead / float64(out[i].Traces)))
-		}
-		if s.timed > 0 {
-			out[i].NSPerOp = math.Exp(s.ns / float64(s.timed))
-		}
+	m.Overhead, m.OverheadMax, m.NSPerOp = ratio(overhead.mean()), ratio(overhead.most), ns.mean()
+	if safe.n == len(results) { // a mean of some would flatter
+		m.Safe, m.SafeMax = ratio(safe.mean()), ratio(safe.most)
 	}
-	return out
+	return m
+}
+
+// logs is the geometric mean of positive values in the making.
+type logs struct {
+	sum, most float64
+	n         int
+}
+
+// add adds a value; one that is not positive is none.
+func (l *logs) add(v float64) {
+	if v > 0 {
+		l.sum, l.most, l.n = l.sum+math.Log(v), max(l.most, v), l.n+1
+	}
+}
+
+// mean is 0 for none.
+func (l *logs) mean() float64 {
+	if l.n == 0 {
+		return 0
+	}
+	return math.Exp(l.sum / float64(l.n))
 }

@@ -22,15 +22,15 @@ const (
 	Reordered   Perturbation = "reordered" // operations change places with near ones, where that is possible
 )
 
-// perturbations lists them all.
-func perturbations() []Perturbation {
+// Perturbations lists them all.
+func Perturbations() []Perturbation {
 	return []Perturbation{reversed, resizedEach, alike, lateStart, earlyEnd, Reordered}
 }
 
 // ParsePerturbation returns the perturbation of that name, else an error wrapping
 // mem.ErrInvalidValue that lists them.
 func ParsePerturbation(name string) (Perturbation, error) {
-	return suggest.Pick("perturbation", name, perturbations(), func(p Perturbation) string { return string(p) })
+	return suggest.Pick("perturbation", name, Perturbations(), func(p Perturbation) string { return string(p) })
 }
 
 // Perturb makes another stream of st, the same for the same seed. It fails where
@@ -78,7 +78,7 @@ func Perturbed(st *Stream, half string, draws int) ([]*Stream, error) {
 	if draws < 1 || draws > 1000 {
 		return nil, fmt.Errorf("%d draws of each perturbation: want 1 to 1000: %w", draws, mem.ErrInvalidValue)
 	}
-	kinds := perturbations()
+	kinds := Perturbations()
 	var out []*Stream
 	for k := range draws {
 		for i, kind := range kinds {

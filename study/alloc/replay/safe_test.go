@@ -1,0 +1,73 @@
+package replay
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"godwit/bufalloc"
+)
+
+// Above the safe region nothing fails of the grid, and just below it something does.
+func TestTheSafeRegionIsAboveAllThatFail(t *testing.T) {
+	differ := 0
+	for _, file := range minimalloc {
+		st := open(t, file, 1)
+		for _, s := range []bufalloc.Strategy{bufalloc.Fit, bufalloc.BestFit, bufalloc.Tight, bufalloc.GoodFit} {
+			safe, err := SafeRegion(t.Context(), st, Of(s))
+			require.NoError(t, err)
+			least, err := MinRegion(t.Context(), st, Of(s))
+			require.NoError(t, err)
+			p := newProber(st, Of(s))
+			works := true
+			for _, size := range safeGrid(st) {
+				ok, err := p.try(t.Context(), size)
+				require.NoError(t, err)
+				if size >= safe.Region {
+					require.True(t, ok, "%s, %v: %d fails above %d", st.Name, s, size, safe.Region)
+				} else if size+size/safeStep >= safe.Region {
+					works = ok
+				}
+			}
+			assert.False(t, works && safe.Largest < safe.Region*199/200, "%s, %v: what is below %d works", st.Name, s, safe.Region)
+			assert.GreaterOrEqual(t, safe.Region*1006/1000, least.Region)
+			if safe.Region > least.Region*102/100 {
+				differ++
+				assert.NotEqual(t, bufalloc.Tight, s, "its placement does not depend on the size")
+			}
+		}
+	}
+	assert.Positive(t, differ, "the smallest flatters some")
+}
+
+func TestNothingIsSafeWhereTheGridsEndFails(t *testing.T) {
+	st, err := NewStream("x", 1, []Op{{Size: 100, Slot: 0}})
+	require.NoError(t, err)
+	safe, err := SafeRegion(t.Context(), st, Of(bufalloc.PoCLTight))
+	require.NoError(t, err)
+	assert.EqualValues(t, 100, safe.Region, "one chunk fits wherever it does")
+	var ops []Op
+	for i := range uint32(1100) {
+		ops = append(ops, Op{Size: 1, Slot: i})
+	}
+	st, err = NewStream("x", 1, ops)
+	require.NoError(t, err)
+	safe, err = SafeRegion(t.Context(), st, Of(bufalloc.PoCLTight))
+	require.NoError(t, err)
+	assert.Zero(t, safe.Region, "1,023 chunks are its limit")
+	assert.Positive(t, safe.Largest)
+}
+
+func TestMeansAreInTheOrderOfSafeRegions(t *testing.T) {
+	means := Means([]Result{{Strategy: "a", Region: 1, Overhead: 1, Safe: 3}, {Strategy: "b", Region: 1, Overhead: 2, Safe: 2},
+		{Strategy: "c", Region: 1, Overhead: 1}, {Strategy: "d", Fault: &Fault{}}, {Strategy: "b", Region: 1, Overhead: 2, Safe: 4}})
+	var names []string
+	for _, m := range means {
+		names = append(names, m.Strategy)
+	}
+	assert.Equal(t, []string{"b", "a", "c", "d"}, names)
+	assert.InDelta(t, 2.828, float64(means[0].Safe), 0.001)
+	assert.InDelta(t, 4, float64(means[0].SafeMax), 0)
+	assert.Zero(t, means[2].Safe)
+}
