@@ -93,26 +93,30 @@ func (c *Context) submitSteps(plan *migration.Plan, commit bool) error {
 	return nil
 }
 
-// together adds to members, which has step i, the later steps that one transfer can do with it:
-// those that share its export and have nothing else to wait for. c.mu is held.
+// together adds to members, which has step i, the later steps that one transfer can do with it: those that share
+// its export and wait for the same bytes. What else they wait for (whoever still reads what a destination held) all of
+// them wait for then: the command ends with the last of them anyway, and bytes that are read once, or go from one
+// destination to the next, arrive sooner than bytes that are read for each. But nothing waits for what hangs on a
+// gate because another destination does. c.mu is held.
 func (c *Context) together(plan *migration.Plan, i int) {
 	s, st := &c.scratch, &plan.Steps[i]
 	if st.Late != nil || st.After >= 0 || st.Way == mem.Direct {
 		return
 	}
+	gated := c.gates.closed.Load() != 0
 	for j := i + 1; j < len(plan.Steps); j++ {
 		e := &plan.Steps[j]
-		if e.Export == i && s.points[j].IsZero() && sameWaits(st.Waits, e.Waits) {
+		if e.Export == i && s.points[j].IsZero() && sameWaits(st.Waits, e.Waits, gated) {
 			s.members = append(s.members, j)
 		}
 	}
 }
 
-// sameWaits reports whether what is not reached is the same in both lists.
-func sameWaits(a, b []mem.Wait) bool {
+// sameWaits reports whether what is not reached is the same in both lists: of Data waits, and of others where all is asked.
+func sameWaits(a, b []mem.Wait, all bool) bool {
 	within := func(a, b []mem.Wait) bool {
 		for _, w := range a {
-			if !w.Point.Reached() && !slices.Contains(b, w) {
+			if (all || w.Kind == mem.Data) && !w.Point.Reached() && !slices.Contains(b, w) {
 				return false
 			}
 		}
@@ -129,7 +133,11 @@ func (c *Context) submitTogether(plan *migration.Plan) error {
 	s.landed = s.landed[:0]
 	r := c.roots[st.Buffer]
 	r.end(&t.From, st.From, st.Range.Start)
-	for _, j := range s.members {
+	s.waits = s.waits[:0]
+	for k, j := range s.members {
+		if k > 0 {
+			c.waitsOfAll(plan.Steps[j].Waits)
+		}
 		to := plan.Steps[j].To
 		t.To = append(t.To, mover.End{})
 		end := &t.To[len(t.To)-1]
@@ -158,6 +166,20 @@ func (c *Context) submitTogether(plan *migration.Plan) error {
 		return fmt.Errorf("copy of %v of buffer %s from %s to %s: %w", st.Range, r.label(), c.topo.Name(st.From), c.topo.Name(st.To), err)
 	}
 	return nil
+}
+
+// waitsOfAll adds to the scratch transfer's waits what another of its destinations waits for. c.mu is held.
+func (c *Context) waitsOfAll(waits []mem.Wait) {
+	s := &c.scratch
+	for _, w := range waits {
+		if !w.Point.Reached() && !slices.Contains(s.transfer.Waits, w) {
+			if len(s.waits) == 0 {
+				s.waits = append(s.waits, s.transfer.Waits...)
+			}
+			s.waits = append(s.waits, w)
+			s.transfer.Waits = s.waits
+		}
+	}
 }
 
 // end fills e with where a byte of a root lies on a memory.

@@ -13,6 +13,7 @@ import (
 	"godwit/devices"
 	"godwit/devices/devicetest"
 	"godwit/devices/tce"
+	"godwit/devices/work"
 	"godwit/mem"
 	"godwit/runtime"
 )
@@ -133,6 +134,39 @@ func TestSeveralDestinationsGetTheirBytesFromEachOther(t *testing.T) {
 				require.Greater(t, n, 3)
 				break
 			}
+		}
+	}
+}
+
+// TestDestinationsThatAreStillReadShareATransfer has what several devices are sent be read there when it is sent again.
+func TestDestinationsThatAreStillReadShareATransfer(t *testing.T) {
+	began, end := make(chan struct{}), make(chan struct{})
+	stays := &devices.Program{Name: "stays", Go: []devices.GoKernel{{
+		Name: "stays", Args: []devices.ArgInfo{{Name: "b", Kind: devices.ArgBuffer, Access: mem.Read}},
+		Func: func(*work.Group) { began <- struct{}{}; <-end },
+	}}}
+	for _, gated := range []bool{false, true} {
+		h := linkedHouse(t, windowedDevices(t, 4))
+		k := must(must(h.c.Build(soon(t), stays)).Kernel("stays"))
+		b, to := h.buffer(windowsFrom-3, nil), []mem.MemoryID{2, 3, 4}
+		h.filled(0, b, 1)
+		h.done(h.ok(h.q[0].EnqueueMigrateTo(soon(t), []*runtime.Buffer{b}, to)))
+		for _, q := range h.q[1:3] {
+			h.ok(q.EnqueueLaunch(soon(t), runtime.Launch{Kernel: k, Global: []uint64{1}, Args: []runtime.Arg{runtime.In(b)}}))
+			<-began
+		}
+		if gated {
+			h.gate()
+		}
+		before := h.c.MoverStats().Linked
+		h.filled(0, b, 2)
+		again := h.ok(h.q[0].EnqueueMigrateTo(soon(t), []*runtime.Buffer{b}, to))
+		end <- struct{}{}
+		end <- struct{}{}
+		h.done(again)
+		require.EqualValues(t, map[bool]uint64{false: 1, true: 3}[gated], h.c.MoverStats().Linked-before, "gated: %t", gated)
+		for i := range h.q {
+			require.True(t, bytes.Equal(bytes.Repeat([]byte{2}, windowsFrom-3), h.migrated(b, i)))
 		}
 	}
 }
