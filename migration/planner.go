@@ -91,6 +91,7 @@ type Planner struct {
 	version mem.Version         // the last one given out
 	edits   uint64              // counts what makes older plans void
 	loads   pairs.Table[uint64] // bytes planned over each link
+	lost    mem.MemorySet       // whose devices are lost
 	clock   uint64              // commands that were committed and access something
 	stats   Stats
 

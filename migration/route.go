@@ -21,18 +21,22 @@ type source struct {
 // are read into staging once, and go on from one that gets them to a memory that
 // it is linked with directly.
 func (p *Planner) choose(dst *Plan, b *buffer, a *mem.Access, stale *run) source {
-	best, _ := stale.valid.First()
+	valid := stale.valid
+	if others := valid.Minus(p.lost); !others.Empty() {
+		valid = others
+	}
+	best, _ := valid.First()
 	src := source{best, -1, OnlyCopy}
-	if !stale.valid.Without(best).Empty() {
+	if !valid.Without(best).Empty() {
 		p.loadSteps(dst)
 		before := dst.sourceBefore(a, stale.r.Start)
-		timed := p.timed(b, stale.valid, a.Memory, stale.r)
-		for m := range stale.valid.All() {
+		timed := p.timed(b, valid, a.Memory, stale.r)
+		for m := range valid.All() {
 			if m != src.from && p.compare(b, m, src.from, a.Memory, stale.r, before, timed) > 0 {
 				src.from = m
 			}
 		}
-		for m := range stale.valid.All() {
+		for m := range valid.All() {
 			if m != src.from {
 				by := p.compare(b, src.from, m, a.Memory, stale.r, before, timed)
 				src.choice = max(src.choice, Choice(max(by, -by)))
@@ -43,6 +47,17 @@ func (p *Planner) choose(dst *Plan, b *buffer, a *mem.Access, stale *run) source
 		return src
 	}
 	return p.share(dst, a, stale, src)
+}
+
+// Lose says that a memory's device is lost: from here on bytes come from it only where no other memory has
+// them. It reports whether that is new.
+func (p *Planner) Lose(m mem.MemoryID) bool {
+	if p.lost.Has(m) {
+		return false
+	}
+	p.lost = p.lost.With(m)
+	p.edits++
+	return true
 }
 
 // compare is above zero where x is the better source for m, below where y is;

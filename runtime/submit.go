@@ -147,6 +147,9 @@ func (c *Context) again(ctx context.Context, req *request, so *tries, err error)
 	if errors.Is(err, mover.ErrLinkLost) && c.adoptWays() {
 		return nil // without it
 	}
+	if errors.Is(err, mem.ErrDeviceLost) && c.loseDevices() {
+		return nil // by what others have
+	}
 	var room *errRoom
 	switch errors.As(err, &room); {
 	case !c.waits(err):

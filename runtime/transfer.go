@@ -59,6 +59,19 @@ func (c *Context) wantsLinks(plan *migration.Plan) (wait bool) {
 	return wait
 }
 
+// loseDevices has bytes that others have, too, come from devices that are lost no more. It reports whether there
+// are any such that was not known of.
+func (c *Context) loseDevices() (some bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for m := range c.mems {
+		if c.mover.Lost(mem.MemoryID(m)) && c.planner.Lose(mem.MemoryID(m)) {
+			some = true
+		}
+	}
+	return some
+}
+
 // submitSteps hands a plan's steps to the mover and, where that is wanted, commits each that is accepted; those
 // have points in the scratch space. c.mu is held.
 func (c *Context) submitSteps(plan *migration.Plan, commit bool) error {

@@ -264,6 +264,12 @@ func (m *Mover) queueOf(line *mem.Timeline) devices.Queue { return m.queues[line
 // Lazy are the queues whose Flush makes sure that all accepted copies will start without further calls.
 func (m *Mover) Lazy() []devices.Queue { return m.lazy }
 
+// Lost reports whether a memory's device takes no commands any more.
+func (m *Mover) Lost(id mem.MemoryID) bool {
+	_, err := m.mems[id].in.Submit(&devices.Command{Op: devices.OpMarker}, nil)
+	return errors.Is(err, mem.ErrDeviceLost)
+}
+
 // Move accepts a transfer, to start once its waits are reached, and sets its points.
 // A Data wait that fails fails all of them, a leg that fails those that depend on it.
 // Where Move itself fails, the points of destinations that were not accepted are

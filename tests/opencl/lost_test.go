@@ -3,55 +3,61 @@
 package opencl_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"godwit/devices"
+	"godwit/devices/devicetest"
+	"godwit/mem"
 	"godwit/runtime"
 )
 
-// TestAGPUThatIsLostCostsItsOwnContentOnly has a kernel of the last GPU write where there is no memory, which ends that
-// GPU's context, while buffers go around the others. On processors such a kernel ends the process.
-func TestAGPUThatIsLostCostsItsOwnContentOnly(t *testing.T) {
+// TestADeviceThatIsLostCostsItsOwnContentOnly has the last device refuse everything from some moment on, while buffers go
+// around the others.
+func TestADeviceThatIsLostCostsItsOwnContentOnly(t *testing.T) {
 	need(t)
-	m := openMigrations(t, nil)
-	if !m.gpus || len(m.devs) < 3 {
-		t.Skip("needs three GPUs (GODWIT_TEST_PLATFORM)")
-	}
-	ctx := t.Context()
-	last := len(m.devs) - 1
-	prog, err := m.c.Build(ctx, &devices.Program{Name: "wild", Source: `kernel void wild(global uint *a, ulong far) { a[far] = 1; }`})
-	require.NoError(t, err)
-	wild, err := prog.Kernel("wild")
-	require.NoError(t, err)
-	var own, around []*journey
+	var lose func(int)
+	m := openMigrations(t, func(devs []devices.Device, _ *runtime.Options) {
+		var wrapped []devices.Device
+		wrapped, lose = devicetest.Losable(slices.Clone(devs))
+		copy(devs, wrapped)
+	})
+	ctx, last := t.Context(), len(m.devs)-1
+	size := m.sizes(16)[0]
+	var own, around, shared []*journey
 	for i := range last {
-		own = append(own, m.journey(16<<20, i, i))
-		around = append(around, m.journey(16<<20, i, (i+1)%last))
+		own = append(own, m.journey(size, i, i))
+		around = append(around, m.journey(size, i, i))
+		shared = append(shared, m.journey(size, i, last))
 	}
-	shared := m.journey(16<<20, 0, last) // which the GPU that is lost holds beside another
-	gone := m.journey(16<<20, last, last)
-	m.home(append(append(own, around...), shared, gone))
-	m.wait(time.Now(), m.depart([]*journey{shared}))
+	fetched := m.journey(size, last, 0) // from the device before it is lost
+	gone := m.journey(size, last, 0)
+	kept := append(append(append(own, around...), shared...), fetched)
+	m.home(append(kept, gone))
+	m.wait(time.Now(), m.depart(append(shared, fetched)))
 
-	e := m.launch(m.qs[last], wild, 1, runtime.InOut(gone.buf), runtime.Uint64(1<<44))
-	for range 50 {
-		m.wait(time.Now(), m.depart(around))
+	for i := range 50 {
 		for _, j := range around {
 			j.to[0] = (j.to[0] + 1) % last
 		}
+		events := m.depart(around)
+		if i == 20 {
+			lose(last)
+		}
+		m.wait(time.Now(), events)
 	}
-	err = e.Wait(ctx)
-	t.Logf("the kernel: %v", err)
-	require.Error(t, err)
-	require.NoError(t, e.Release())
 	word := make([]byte, 4)
-	err = m.qs[0].Read(ctx, gone.buf, 0, word)
-	t.Logf("what it wrote: %v", err)
-	require.Error(t, err)
-	shared.to[0] = 0
-	m.check(append(append(own, around...), shared))
+	for range 2 {
+		require.ErrorIs(t, m.qs[0].Read(ctx, gone.buf, 0, word), mem.ErrDeviceLost)
+		_, err := m.qs[last].EnqueueMigrate(ctx, []*runtime.Buffer{own[0].buf}, 0)
+		require.ErrorIs(t, err, mem.ErrDeviceLost)
+	}
+	for i, j := range shared { // wherever else it is wanted
+		j.to[0] = (i + 1) % last
+	}
+	m.check(kept)
 	require.NoError(t, gone.buf.Release())
 }
