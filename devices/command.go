@@ -115,7 +115,7 @@ type Command struct {
 
 	// Carrier, of an OpCopy, does the copy in place of the queue, which checks the
 	// command as any, says when, and ends its point when it is told to. A queue may
-	// do the copy itself, as those with a pace do.
+	// do the copy itself, within Submit where the command is Awaited; those with a pace do.
 	Carrier Carrier
 }
 

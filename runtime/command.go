@@ -15,7 +15,7 @@ import (
 func (c *Context) command(req *request, l *Launch) {
 	s, m := &c.scratch, c.topo.Store(req.q.mem)
 	s.cmd.Tag, s.cmd.Size, s.cmd.Checked = c.commandSeq+1, req.size, devices.Vouched
-	s.cmd.Unobserved = (req.noEvent || l != nil && l.NoEvent) && !c.tellsEnds()
+	s.cmd.Unobserved = req.noEvent && !c.tellsEnds()
 	switch req.op {
 	case opWrite:
 		s.cmd.Op, s.cmd.Src.Bytes, s.cmd.Awaited = devices.OpCopy, req.data, req.awaited

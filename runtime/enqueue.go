@@ -2,12 +2,14 @@ package runtime
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"godwit/devices"
 	"godwit/eviction"
+	"godwit/internal/mover"
 	"godwit/mem"
 	"godwit/svm"
 )
@@ -16,7 +18,8 @@ import (
 //
 //   - They wait for no command, but for room: where Options.WaitForMemory is set,
 //     or where blocks were evicted whose space comes back only when commands have
-//     ended. They wait under ctx, which is used for nothing else. Where there is no
+//     ended. They wait under ctx. A context that has ended already enqueues nothing, but for
+//     unmaps and what frees pointers. Where there is no
 //     room they may lock pages and call Options.OnShortage.
 //   - The command starts after the events of the wait list have ended, and
 //     fails where one of them failed.
@@ -81,8 +84,11 @@ type request struct {
 
 	evicted       bool // an earlier try has evicted blocks, and waited for their room
 	pages         *backPages
-	awaited       bool // of a read or write: who enqueues it waits at once
-	noEvent       bool // nobody will ask for the event; point is the command's
+	awaited       bool        // of a read or write: who enqueues it waits at once
+	label         string      // for people
+	mayLeave      bool        // of one that is awaited: perhaps not until its end
+	hand          *mover.Hand // of one whose waiter may leave: what he waits by
+	noEvent       bool        // nobody will ask for the event; point is the command's
 	point         mem.Point
 	coarse, exact bool // of a rectangle: rows were taken together; must not be
 	call          func(context.Context) error
@@ -138,7 +144,9 @@ func (q *Queue) BlockingWrite(ctx context.Context, b *Buffer, off uint64, data [
 	return q.blocking(ctx, opWrite, b, off, data, wait)
 }
 
-// Write is BlockingWrite without an event: the error is the enqueue's, the command's or ctx's.
+// Write is EnqueueWrite and a wait without an event: the error is the enqueue's, the command's or ctx's. It parks the goroutine, and
+// returns when ctx ends. Once it has returned nobody touches data any more; if it returns ctx's error, the command may have been
+// carried out, or fails: then the bytes that it was to write are poisoned.
 func (q *Queue) Write(ctx context.Context, b *Buffer, off uint64, data []byte, wait ...Event) error {
 	return q.perform(ctx, opWrite, b, off, data, wait)
 }
@@ -154,7 +162,8 @@ func (q *Queue) BlockingRead(ctx context.Context, b *Buffer, off uint64, data []
 	return q.blocking(ctx, opRead, b, off, data, wait)
 }
 
-// Read is BlockingRead without an event, as Write has it.
+// Read is EnqueueRead and a wait without an event, as Write has it. If it returns ctx's error, data may hold a part of what was read, and
+// the rest is dropped.
 func (q *Queue) Read(ctx context.Context, b *Buffer, off uint64, data []byte, wait ...Event) error {
 	return q.perform(ctx, opRead, b, off, data, wait)
 }
@@ -188,6 +197,9 @@ func (q *Queue) blocking(ctx context.Context, op opcode, b *Buffer, off uint64, 
 	}
 	req.awaited = true
 	e, err := q.submit(ctx, &req, &borrowed{wait: wait})
+	if err == nil && req.noEvent {
+		return e, q.waitPoint(ctx, req.point, devices.BlockThread)
+	}
 	if err == nil {
 		if werr := e.Wait(ctx, devices.BlockThread); werr != nil && ctx.Err() != nil {
 			err = werr // a failure is the event's to tell
@@ -196,17 +208,30 @@ func (q *Queue) blocking(ctx context.Context, op opcode, b *Buffer, off uint64, 
 	return e, err
 }
 
-// perform is blocking without an event.
+// errNobodyWaits is of a write whose caller was interrupted by a panic of the program's code.
+var errNobodyWaits = errors.New("nobody waits for the write")
+
+// perform submits a write or read, without an event, and waits for its end. Where ctx may end before, the copy goes through
+// staging: so the caller's memory is no longer needed once it has.
 func (q *Queue) perform(ctx context.Context, op opcode, b *Buffer, off uint64, data []byte, wait []Event) error {
 	req, err := q.hostCopy(op, b, off, data)
 	if err != nil {
 		return err
 	}
-	req.awaited, req.noEvent = true, true
+	req.awaited, req.noEvent, req.mayLeave = true, true, ctx.Done() != nil && q.c.by.Sleeper() == nil
+	accepted := false
+	defer func() {
+		if !accepted && req.hand != nil { // a sink's panic, perhaps, behind a command that was accepted
+			req.hand.Leave(errNobodyWaits)
+		}
+	}()
 	if _, err := q.submit(ctx, &req, &borrowed{wait: wait}); err != nil {
 		return err
 	}
-	return q.waitPoint(ctx, req.point, devices.BlockThread)
+	if accepted = true; req.hand == nil {
+		return q.waitPoint(ctx, req.point, devices.Park)
+	}
+	return q.waitByHand(ctx, &req)
 }
 
 // EnqueueCopy copies size bytes at srcOff of src to dstOff of dst, on the
@@ -297,7 +322,7 @@ func (q *Queue) EnqueueLaunch(ctx context.Context, l Launch, wait ...Event) (Eve
 	if err := q.checkLaunch(&l); err != nil {
 		return Event{}, err
 	}
-	return q.submit(ctx, &request{q: q, op: opLaunch}, &borrowed{wait: wait, launch: &l})
+	return q.submit(ctx, &request{q: q, op: opLaunch, noEvent: l.NoEvent}, &borrowed{wait: wait, launch: &l})
 }
 
 func (q *Queue) checkLaunch(l *Launch) error {

@@ -25,6 +25,32 @@ type QueueOptions struct {
 // (the default) a command starts after all earlier have ended, however they
 // ended.
 type Queue struct {
+	*queueState
+	how CommandOptions // immutable
+}
+
+// CommandOptions are what the commands have in common that are given to a queue by way of Queue.With.
+type CommandOptions struct {
+	// Label is for people: it is in traces (trace.CommandRecord.Label), beside the kernel's name.
+	Label string
+	// NoEvent has enqueues return the zero Event, which need not be released: nobody asks for the command's. What is waited for is the queue (Finish,
+	// Last), or a marker of its own. Devices need not tell of the end of each launch then, which is cheaper. Blocking calls
+	// return the command's error.
+	NoEvent bool
+}
+
+// With is the same queue, for commands with other options: all that is enqueued by it has these, and everything else is as if it were done
+// by q. It is made once, and costs a command nothing.
+func (q *Queue) With(o CommandOptions) *Queue {
+	if q.made() != nil {
+		return q
+	}
+	return &Queue{q.queueState, o}
+}
+
+// queueState is a queue, by whatever it is given commands.
+type queueState struct {
+	self      *Queue        // immutable: without options
 	c         *Context      // immutable
 	name      string        // immutable
 	mem       mem.MemoryID  // immutable
@@ -61,7 +87,7 @@ func (c *Context) NewQueue(d devices.Device, o QueueOptions) (*Queue, error) {
 		c.queueSeq++
 		o.Name = fmt.Sprintf("%s.q%d", c.topo.Name(id), c.queueSeq)
 	}
-	q := &Queue{c: c, name: o.Name, mem: id, inOrder: !o.OutOfOrder, profiling: o.Profiling}
+	q := newQueue(&queueState{c: c, name: o.Name, mem: id, inOrder: !o.OutOfOrder, profiling: o.Profiling})
 	q.dev, err = d.NewQueue(devices.QueueOptions{
 		Name:       o.Name,
 		OutOfOrder: o.OutOfOrder,
@@ -77,6 +103,11 @@ func (c *Context) NewQueue(d devices.Device, o QueueOptions) (*Queue, error) {
 	c.gates.lines[q.line] = true
 	c.listQueues(q)
 	return q, nil
+}
+
+func newQueue(s *queueState) *Queue {
+	s.self = &Queue{queueState: s}
+	return s.self
 }
 
 // listQueues renews the list of what flush has to flush, since a queue has come or gone. c.mu is held.
@@ -125,7 +156,7 @@ func (q *Queue) Name() string { return q.name }
 
 // String is the queue's name.
 func (q *Queue) String() string {
-	if q == nil {
+	if q == nil || q.queueState == nil {
 		return "no queue"
 	}
 	return q.name
@@ -176,6 +207,18 @@ func (q *Queue) waitPoint(ctx context.Context, p mem.Point, mode devices.WaitMod
 	return err
 }
 
+// waitByHand waits for a read or write whose waiter may leave, and does his part of it.
+func (q *Queue) waitByHand(ctx context.Context, req *request) error {
+	if !req.point.Reached() {
+		q.c.flush()
+	}
+	err := req.hand.Wait(ctx, req.point)
+	if q.c.lent.some.Load() && req.point.Reached() {
+		err = cmp.Or(q.c.giveLentBack(ctx), err)
+	}
+	return err
+}
+
 // missing adds to an error of a wait for p, which nothing under way can end, what of the
 // program's would have to come first.
 func (c *Context) missing(err error, p mem.Point) error {
@@ -199,7 +242,7 @@ func (c *Context) missing(err error, p mem.Point) error {
 
 // made fails where q is nil, or no queue that NewQueue made.
 func (q *Queue) made() error {
-	if q == nil || q.c == nil {
+	if q == nil || q.queueState == nil {
 		return fmt.Errorf("nil queue: %w", mem.ErrInvalidQueue)
 	}
 	return nil
@@ -338,7 +381,7 @@ func (q *Queue) end() (err error) {
 		}
 		c.lock()
 	}
-	if !slices.Contains(c.queues, q) {
+	if !slices.Contains(c.queues, q.self) {
 		c.unlock()
 		return nil
 	}
@@ -360,7 +403,7 @@ func (q *Queue) ended(done chan struct{}, err error) {
 		q.closed = false
 		return
 	}
-	c.queues = slices.DeleteFunc(c.queues, func(x *Queue) bool { return x == q })
+	c.queues = slices.DeleteFunc(c.queues, func(x *Queue) bool { return x == q.self })
 	c.listQueues(q)
 	c.gates.forget(q.line)
 }

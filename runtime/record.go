@@ -86,7 +86,7 @@ func (c *Context) Record(queues ...*Queue) (*Recording, error) {
 // recorded command before them: markers and barriers without a list wait for nothing else.
 func (c *Context) RecordApart(queues ...*Queue) (*Recording, error) {
 	return c.recordOn(queues, func(q *Queue) *Queue {
-		return &Queue{c: c, name: q.name, mem: q.mem, inOrder: q.inOrder, profiling: q.profiling, dev: q.dev, line: q.line, prompt: q.prompt, of: q}
+		return newQueue(&queueState{c: c, name: q.name, mem: q.mem, inOrder: q.inOrder, profiling: q.profiling, dev: q.dev, line: q.line, prompt: q.prompt, of: q})
 	})
 }
 
@@ -116,7 +116,8 @@ func (c *Context) recordOn(queues []*Queue, stand func(*Queue) *Queue) (*Recordi
 		if err := q.live(); err != nil {
 			return nil, fmt.Errorf("recording: %w", err)
 		}
-		if slices.Contains(queues[:i], q) {
+		q = q.self
+		if slices.ContainsFunc(queues[:i], func(x *Queue) bool { return x.self == q }) {
 			return nil, fmt.Errorf("recording: queue %s is named twice: %w", q.name, mem.ErrInvalidOperation)
 		}
 		rec.queues = append(rec.queues, stand(q))
@@ -295,6 +296,7 @@ func (rec *Recording) add(req *request, in *borrowed) (e Event, done bool, err e
 		return Event{}, true, fmt.Errorf("%v on queue %s, which records: what waits, and what only the host does, cannot be recorded: %w", req.op, req.q.name, mem.ErrInvalidOperation)
 	}
 	r := recorded{req: *req, queue: slices.Index(rec.queues, req.q), listless: len(in.wait) == 0}
+	r.req.noEvent = false // a replay has use for it
 	if of := req.q.of; of != nil {
 		r.req.q, r.listless = of, false
 	}
@@ -311,6 +313,9 @@ func (rec *Recording) add(req *request, in *borrowed) (e Event, done bool, err e
 	rec.keep(&r, in)
 	rec.number(&r)
 	rec.commands = append(rec.commands, r)
+	if req.noEvent {
+		return Event{}, true, nil
+	}
 	return c.events.addRecorded(c, rec, req.q, uint64(len(rec.commands)-1)), true, nil
 }
 

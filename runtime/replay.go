@@ -39,6 +39,9 @@ func (g *Graph) Replay(ctx context.Context, q *Queue, in Bindings, wait ...Event
 	if err := c.inside(); err != nil {
 		return Event{}, err
 	}
+	if err := q.over(ctx, opAhead); err != nil {
+		return Event{}, err
+	}
 	c.by.Enter(devices.Enqueue)
 	req := request{q: q, op: opAhead}
 	defer func() { req.pages.free() }()
@@ -565,6 +568,9 @@ func (g *Graph) close(q *Queue, points []mem.Point, last []int, user []mem.Wait,
 	c.commit(&req, p)
 	if c.opts.Trace != nil {
 		c.traceCommand(&req, nil, called, 0, p, nil)
+	}
+	if q.how.NoEvent {
+		return Event{}, nil
 	}
 	return c.events.add(c, q, c.commandSeq, p), nil
 }

@@ -92,6 +92,10 @@ func (q *Queue) submit(ctx context.Context, req *request, in *borrowed) (Event, 
 	if err := c.inside(); err != nil {
 		return Event{}, err
 	}
+	req.q, req.label, req.noEvent = q.self, q.how.Label, req.noEvent || q.how.NoEvent
+	if err := q.over(ctx, req.op); err != nil {
+		return Event{}, err
+	}
 	c.by.Enter(devices.Enqueue)
 	if rec := q.recording.Load(); rec != nil {
 		if e, done, err := rec.add(req, in); done {
@@ -99,6 +103,18 @@ func (q *Queue) submit(ctx context.Context, req *request, in *borrowed) (Event, 
 		}
 	}
 	return c.carry(ctx, req, in)
+}
+
+// over fails where ctx has ended, but for what gives something back.
+func (q *Queue) over(ctx context.Context, op opcode) error {
+	err := ctx.Err()
+	if err == nil || op == opUnmap || op == opSVMUnmap || op == opSVMFree {
+		return nil
+	}
+	if cause := context.Cause(ctx); !errors.Is(err, cause) {
+		err = fmt.Errorf("%w: %w", err, cause)
+	}
+	return fmt.Errorf("%v on queue %s: %w", op, q.name, err)
 }
 
 // carry has a request enqueued.
@@ -218,7 +234,7 @@ func (c *Context) enqueue(req *request, in *borrowed, called int64) (Event, erro
 	if err := c.accepted(req, in, p); err != nil {
 		c.sayAtClose(err)
 	}
-	if req.noEvent || in.launch != nil && in.launch.NoEvent || c.hooks.failed.Load() != nil {
+	if req.noEvent || c.hooks.failed.Load() != nil {
 		req.point = p
 		return Event{}, nil
 	}

@@ -230,11 +230,28 @@ func (c *Context) classOf(r *root) mem.Class {
 }
 
 // stage has the copy of a read or write, which is the scratch command, done by the
-// mover, where the way between the user's memory and the device is a ring. c.mu is held.
+// mover, where the way between the user's memory and the device is a ring, or its waiter may leave. c.mu is held.
 func (c *Context) stage(req *request, m mem.MemoryID, into bool) {
-	at, cmd := &c.mems[m], &c.scratch.cmd
-	if at.bus == nil {
+	cmd, m := &c.scratch.cmd, c.storeOf(req.a.buf.root, m)
+	ring := c.staged(req, m, into)
+	if !ring && !req.mayLeave {
 		return
+	}
+	block := cmd.Dst
+	if !into {
+		block = cmd.Src
+	}
+	if req.mayLeave {
+		req.hand = c.mover.Hand(into, ring)
+	}
+	cmd.Carrier = c.mover.Bytes(mover.End{Memory: m, Block: block.Block, Off: block.Off}, req.data, into, req.hand)
+}
+
+// staged reports whether the way between the memory of a read or write and the device is a ring. c.mu is held.
+func (c *Context) staged(req *request, m mem.MemoryID, into bool) bool {
+	at := &c.mems[m]
+	if at.bus == nil {
+		return false
 	}
 	link, class := &at.fromHost, mem.Plain
 	if !into {
@@ -243,11 +260,6 @@ func (c *Context) stage(req *request, m mem.MemoryID, into bool) {
 	if at.locked(req.data) {
 		class = mem.Locked
 	}
-	if way, _ := link.Choose(req.size, class); way == mem.Ring {
-		block := cmd.Dst
-		if !into {
-			block = cmd.Src
-		}
-		cmd.Carrier = c.mover.Bytes(mover.End{Memory: m, Block: block.Block, Off: block.Off}, req.data, into)
-	}
+	way, _ := link.Choose(req.size, class)
+	return way == mem.Ring
 }

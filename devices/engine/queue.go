@@ -90,7 +90,7 @@ func (q *Queue) Submit(cmd *devices.Command, waits []mem.Wait) (mem.Point, error
 	if err := devices.CheckCommand(cmd, q.engine.info); err != nil {
 		return mem.Point{}, err
 	}
-	clearWay := q.engine.instant[cmd.Op] && (cmd.Op != devices.OpCopy || cmd.Late == nil && cmd.Carrier == nil)
+	clearWay := q.engine.instant[cmd.Op] && (cmd.Op != devices.OpCopy || cmd.Late == nil && (cmd.Carrier == nil || cmd.Awaited))
 	for i := 0; clearWay && i < len(waits); i++ {
 		p := waits[i].Point
 		clearWay = p.Succeeded() || waits[i].Kind == mem.Order && p.Reached()

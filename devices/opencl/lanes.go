@@ -32,7 +32,7 @@ func (r *record) lane(most uint64) lane {
 	case r.failure != nil:
 		return fail
 	case r.reached && r.op == devices.OpMarker && r.runner == nil, r.late != nil && r.call == nil && !r.cut(),
-		r.reached && r.memory != 0 && r.cmd.Size <= most:
+		r.reached && r.memory != 0 && r.cmd.Size <= most && (r.carrier == nil || r.point.IsZero()): // once accepted, its Carrier is who knows whether its bytes may be touched
 		return inPlace
 	case r.runner != nil || r.deferred:
 		return toRunner

@@ -22,6 +22,7 @@ type queue struct {
 	flags      uint64         // immutable: cl_command_queue_properties
 	properties []uint64       // immutable: as given, with the final zero; nil where made the old way
 	run        *runtime.Queue // immutable
+	quiet      *runtime.Queue // immutable: run, for commands of which the program wants no event
 }
 
 const queueFlags = C.CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE | C.CL_QUEUE_PROFILING_ENABLE
@@ -75,6 +76,7 @@ func createQueue(ch, dh uintptr, flags uint64, properties []uint64) (uintptr, in
 	if err != nil {
 		return 0, refusal(err)
 	}
+	q.quiet = q.run.With(runtime.CommandOptions{NoEvent: true})
 	retain(c.self)
 	return queues.add(q, &q.self)
 }

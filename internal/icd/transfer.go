@@ -95,9 +95,9 @@ func enqueueTransfer(qh, mh uintptr, write bool, blocking uint32, off, size uint
 func transferNow(q *queue, m *memObject, write bool, off uint64, bytes []byte, wait []runtime.Event) int32 {
 	var err error
 	if write { // called by its name: by a variable, the wait list would be on the heap
-		err = q.run.Write(context.Background(), m.run, off, bytes, wait...)
+		_, err = q.quiet.BlockingWrite(context.Background(), m.run, off, bytes, wait...)
 	} else {
-		err = q.run.Read(context.Background(), m.run, off, bytes, wait...)
+		_, err = q.quiet.BlockingRead(context.Background(), m.run, off, bytes, wait...)
 	}
 	complain(err)
 	return status(err)

@@ -16,15 +16,15 @@ type userCopy struct {
 	done   devices.Carried
 }
 
-// Bytes returns what copies between bytes of the user's, which must stay as they are
-// until it has told of its end, and a part of a block: into it, or out of it.
-func (m *Mover) Bytes(block End, bytes []byte, into bool) devices.Carrier {
+// Bytes returns what copies between bytes of the user's and a part of a block: into it, or out of it. The bytes must
+// stay as they are until it has told of its end, or the waiter that hand stands for has left; nil is nobody.
+func (m *Mover) Bytes(block End, bytes []byte, into bool, hand *Hand) devices.Carrier {
 	c, _ := m.copies.Get().(*userCopy)
 	if c == nil {
 		c = new(userCopy)
 	}
 	c.m = m
-	c.t = Transfer{Way: mem.Ring, Size: uint64(len(bytes)), To: c.to[:], Points: c.points[:]}
+	c.t = Transfer{Way: mem.Ring, Size: uint64(len(bytes)), To: c.to[:], Points: c.points[:], Hand: hand}
 	user := End{Memory: mem.Host, Bytes: bytes}
 	if c.t.From, c.to[0] = block, user; into {
 		c.t.From, c.to[0] = user, block
@@ -35,8 +35,11 @@ func (m *Mover) Bytes(block End, bytes []byte, into bool) devices.Carrier {
 // Carry implements devices.Carrier.
 func (c *userCopy) Carry(done devices.Carried) {
 	c.done = done
-	err := c.m.Move(&c.t)
-	ended := err != nil
+	ended, err := c.t.Hand.over()
+	if !ended {
+		err = c.m.Move(&c.t)
+		ended = err != nil
+	}
 	if !ended {
 		ended, err = c.points[0].Notify(c)
 	}

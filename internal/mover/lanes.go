@@ -237,7 +237,11 @@ func (l *lanes) put(x *ring, slots *[2]laneSlot) {
 		s := &slots[k]
 		s.finish()
 		s.off, s.size = off, n
-		copy(s.bytes[:n], src.Bytes[off:off+n])
+		if !x.hand.touch(s.bytes[:n], src.Bytes[off:off+n]) {
+			_, left := x.hand.over()
+			x.fail(left)
+			continue
+		}
 		for _, a := range x.dsts[:x.n] {
 			if a.err.Load() == nil {
 				s.start(l.m.mems[a.dst.Memory].lanes[1], a, l.m.loc(&a.dst, off), devices.Loc{Bytes: s.bytes[:n]})
@@ -263,7 +267,7 @@ func (l *lanes) get(x *ring, slots *[2]laneSlot) {
 			s.start(l.m.mems[x.src.Memory].lanes[0], a, devices.Loc{Bytes: s.bytes[:n]}, l.m.loc(&x.src, off))
 		}
 		if s := &slots[k^1]; len(s.moves) > 0 && s.finish() {
-			copy(dst.Bytes[s.off:s.off+s.size], s.bytes[:s.size])
+			x.hand.touch(dst.Bytes[s.off:s.off+s.size], s.bytes[:s.size])
 		}
 	}
 }

@@ -107,6 +107,7 @@ type Mover struct {
 	open   []devices.Queue                 // hidden ones that are not closed; appended to by Open and who opens links, then of who has set closed
 	lanes  lanes
 	copies sync.Pool // of *userCopy
+	hands  sync.Pool // of *Hand
 	links  links
 
 	submit sync.Mutex      // held over each Submit
@@ -163,6 +164,7 @@ type Transfer struct {
 	To     []End
 	Size   uint64       // bytes, not zero
 	Late   devices.Late // what part of Size is to move, for one destination; nil is all
+	Hand   *Hand        // of a ring of which one end is the program's memory: who waits for it and may leave; nil is nobody
 	Waits  []mem.Wait
 	Points []mem.Point // set by Move: when each destination has its bytes
 }

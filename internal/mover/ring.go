@@ -17,6 +17,7 @@ const (
 	inBatch form = iota // by one driver, as a whole
 	inChain             // by queues, leg by leg, tied by points
 	inLanes             // by goroutines and queues: one end is bytes of this process
+	inHand              // by who waits for it and queues: one end is the program's memory
 	forms
 )
 
@@ -31,6 +32,7 @@ type ring struct {
 	src     End
 	size    uint64
 	late    devices.Late // nil where all of size is to move
+	hand    *Hand        // who waits for a copy from or to the program's memory; nil is nobody who may leave
 	home    int          // whose staging it uses
 	dsts    []*arrival   // pooled with the ring
 	n       int          // of dsts in use
@@ -57,12 +59,15 @@ type arrival struct {
 }
 
 // formOf is how a ring between two memories goes.
-func (m *Mover) formOf(way mem.Way, src, dst *End, late bool) form {
+func (m *Mover) formOf(t *Transfer, dst *End) form {
+	way, src, late := t.Way, &t.From, t.Late != nil
 	from, to := &m.mems[src.Memory], &m.mems[dst.Memory]
 	hosted := func(e *End, x *memory) bool { return e.Bytes != nil || x.view != nil }
 	switch {
 	case way != mem.Ring:
 		return inChain
+	case t.Hand != nil && !t.Hand.lanes:
+		return inHand
 	case to.discrete && hosted(src, from), from.discrete && hosted(dst, to):
 		return inLanes
 	case !late && m.joined(src.Memory, dst.Memory):
@@ -77,7 +82,7 @@ func (m *Mover) ring(t *Transfer) error {
 	var by [forms]*ring
 	var errs error
 	for i := range t.To {
-		f := m.formOf(t.Way, &t.From, &t.To[i], t.Late != nil)
+		f := m.formOf(t, &t.To[i])
 		out := f == inLanes && m.mems[t.From.Memory].discrete
 		if by[f] != nil && !out {
 			by[f].add(t.To[i], i)
@@ -109,7 +114,7 @@ func (m *Mover) takeRing(t *Transfer, f form) *ring {
 	} else {
 		x = &ring{m: m}
 	}
-	x.form, x.way, x.src, x.size, x.late = f, t.Way, t.From, t.Size, t.Late
+	x.form, x.way, x.src, x.size, x.late, x.hand = f, t.Way, t.From, t.Size, t.Late, t.Hand
 	if m.opts.Profiling {
 		x.queued, x.started = m.by.Now(), 0
 	}
@@ -160,7 +165,7 @@ func (x *ring) begin(waits []mem.Wait, out []mem.Point) error {
 	if !ready {
 		return nil
 	}
-	if x.form == inLanes {
+	if x.form == inLanes || x.form == inHand {
 		x.issue(out)
 		return x.launch()
 	}
@@ -235,6 +240,10 @@ func (x *ring) launch() error {
 	})
 	if x.form == inLanes {
 		x.m.lanes.push(x)
+		return nil
+	}
+	if x.form == inHand {
+		x.hand.give(x)
 		return nil
 	}
 	return x.launchChain()
@@ -347,7 +356,7 @@ func (m *Mover) recycle(x *ring) {
 	for _, a := range x.dsts[:x.n] {
 		a.dst = End{}
 	}
-	x.n, x.src, x.late = 0, End{}, nil
+	x.n, x.src, x.late, x.hand = 0, End{}, nil, nil
 	x.batch.clear()
 	x.work.clear()
 	x.Reset()

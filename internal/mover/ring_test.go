@@ -258,7 +258,7 @@ func TestUserMemoryGoesThroughStaging(t *testing.T) {
 	want, got := pattern(9), make([]byte, blockSize-100)
 	carry := func(block mover.End, bytes []byte, into bool) error {
 		done := make(carried, 1)
-		f.m.Bytes(block, bytes, into).Carry(done)
+		f.m.Bytes(block, bytes, into, nil).Carry(done)
 		return <-done
 	}
 	require.NoError(t, carry(f.ends[1], want, true))
@@ -408,7 +408,7 @@ func TestACarrierTellsOfItsEndNotFromWithin(t *testing.T) {
 	block := f.ends[1]
 	for m, want := range map[*mover.Mover]error{closed: mem.ErrClosed, f.m: nil} {
 		l := &locked{ended: make(chan error, 1)}
-		carrier := m.Bytes(block, make([]byte, 100), true)
+		carrier := m.Bytes(block, make([]byte, 100), true, nil)
 		carryOn := make(chan struct{})
 		go func() { // a Carrier that tells from within would hang here
 			l.driver.Lock()

@@ -75,7 +75,7 @@ func (x *ring) shape() {
 	case x.form == inBatch:
 		best := max(x.m.cost(x.src.Memory, x.dsts[0].dst.Memory).chunk(x.size), leastChunk)
 		x.chunk = even(x.size, best, most)
-	case x.form == inChain:
+	case x.form == inChain, x.form == inHand:
 		if x.way != mem.Ring {
 			x.shapeLinked()
 			break

@@ -55,6 +55,7 @@ type CommandRecord struct {
 	Memory    mem.MemoryID     // of the queue's device
 	Op        string           // "write", "read", "copy", "fill", "launch", "migrate", "marker", "barrier", "host-call"
 	Kernel    string           // for launches
+	Label     string           // the program's
 	Accesses  []mem.Access     // root ranges, as given to the planner
 	Clock     uint64           // how many commands were accepted that access something, this one included
 	Evictions []EvictionRecord // carried out before Blocks and Steps, also where the command was refused then
