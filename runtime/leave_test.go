@@ -3,6 +3,7 @@
 package runtime_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"runtime/pprof"
@@ -60,20 +61,19 @@ func TestWhoLeavesAReadHasHisMemoryBack(t *testing.T) {
 // TestBytesArriveOrTheirWaiterHasLeft: reads and writes whose contexts end at any time, most of them in the midst. What a call
 // that returned nil has moved is right, and after one that did not the memory is not touched.
 func TestBytesArriveOrTheirWaiterHasLeft(t *testing.T) {
-	const size = 3 << 20
+	const size = 600 << 10
 	for name, d := range abandoned() {
 		t.Run(name, func(t *testing.T) {
-			h := build(t, runtime.Options{Devices: []devices.Device{d}, Staging: 1 << 20}, runtime.QueueOptions{})
+			h := build(t, runtime.Options{Devices: []devices.Device{d}, Staging: 256 << 10}, runtime.QueueOptions{})
 			ctx, q := soon(t), h.q[0]
 			b := h.buffer(size, make([]byte, size))
 			in, out := make([]byte, size), make([]byte, size)
 			left := 0
 			for i := range 100 {
-				for k := range in {
-					in[k], out[k] = byte(i), 0xee
-				}
+				copy(in, bytes.Repeat([]byte{byte(i)}, size))
+				copy(out, bytes.Repeat([]byte{0xee}, size))
 				gate := h.gate()
-				brief, cancel := context.WithTimeout(ctx, time.Duration(i)*20*time.Microsecond+10*time.Microsecond)
+				brief, cancel := context.WithTimeout(ctx, time.Duration(i)*5*time.Microsecond+5*time.Microsecond)
 				go func() { _ = gate.SetStatus(runtime.Complete) }()
 				err := q.Write(brief, b, 0, in, gate)
 				cancel()
@@ -84,7 +84,7 @@ func TestBytesArriveOrTheirWaiterHasLeft(t *testing.T) {
 					_ = q.Finish(ctx)
 					require.NoError(t, q.Write(ctx, b, 0, in))
 				}
-				brief, cancel = context.WithTimeout(ctx, time.Duration(i)*20*time.Microsecond+10*time.Microsecond)
+				brief, cancel = context.WithTimeout(ctx, time.Duration(i)*5*time.Microsecond+5*time.Microsecond)
 				err = q.Read(brief, b, 0, out)
 				cancel()
 				if err == nil {

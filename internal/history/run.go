@@ -247,7 +247,9 @@ func (r *replay) do(op *operation) error {
 func (r *replay) hurry() (done func()) {
 	r.call, done = r.ctx, func() {}
 	if r.cfg.Waits {
-		r.call, done = context.WithTimeout(r.ctx, 200*time.Microsecond)
+		var end func()
+		r.call, end = context.WithTimeout(r.ctx, 200*time.Microsecond)
+		done = func() { end(); r.call = r.ctx }
 	}
 	return done
 }
@@ -343,6 +345,9 @@ func (r *replay) hear(err error) {
 // noRoom reports whether an enqueue failed for want of memory, which devices may
 // be short of.
 func (r *replay) noRoom(err error) bool {
+	if r.cfg.Waits && errors.Is(err, context.DeadlineExceeded) && r.ctx.Err() == nil {
+		return true // hurry's, before it came to that
+	}
 	return errors.Is(err, mem.ErrNoMemory) || errors.Is(err, mem.ErrNoHostMemory)
 }
 
