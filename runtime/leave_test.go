@@ -69,11 +69,11 @@ func TestBytesArriveOrTheirWaiterHasLeft(t *testing.T) {
 			b := h.buffer(size, make([]byte, size))
 			in, out := make([]byte, size), make([]byte, size)
 			left := 0
-			for i := range 100 {
+			for i := range 40 {
 				copy(in, bytes.Repeat([]byte{byte(i)}, size))
 				copy(out, bytes.Repeat([]byte{0xee}, size))
 				gate := h.gate()
-				brief, cancel := context.WithTimeout(ctx, time.Duration(i)*5*time.Microsecond+5*time.Microsecond)
+				brief, cancel := context.WithTimeout(ctx, time.Duration(i)*12*time.Microsecond+5*time.Microsecond)
 				go func() { _ = gate.SetStatus(runtime.Complete) }()
 				err := q.Write(brief, b, 0, in, gate)
 				cancel()
@@ -84,7 +84,7 @@ func TestBytesArriveOrTheirWaiterHasLeft(t *testing.T) {
 					_ = q.Finish(ctx)
 					require.NoError(t, q.Write(ctx, b, 0, in))
 				}
-				brief, cancel = context.WithTimeout(ctx, time.Duration(i)*5*time.Microsecond+5*time.Microsecond)
+				brief, cancel = context.WithTimeout(ctx, time.Duration(i)*12*time.Microsecond+5*time.Microsecond)
 				err = q.Read(brief, b, 0, out)
 				cancel()
 				if err == nil {
@@ -96,7 +96,7 @@ func TestBytesArriveOrTheirWaiterHasLeft(t *testing.T) {
 				require.NoError(t, q.Finish(ctx))
 				require.Equal(t, seen, string(out), "touched after the call")
 			}
-			t.Log(left, "of 200 left")
+			t.Log(left, "of 80 left")
 		})
 	}
 }
