@@ -29,6 +29,10 @@ type graphResult struct {
 	BytesSteady uint64 `json:"bytes_steady"` // of the last period
 	BytesBound  uint64 `json:"bytes_bound"`  // of a period
 	Steady      uint64 `json:"steady_ns"`    // by the run's clock, where it takes times: a round, mean over the second half of all but the last
+	// CriticalPath and Busiest are the least that a steady round takes on a machine: by its longest chain, if links and engines carried
+	// any number of copies at once; and by the link or engine that what it copies keeps busy for longest.
+	CriticalPath uint64 `json:"critical_path_ns,omitempty"`
+	Busiest      uint64 `json:"busiest_ns,omitempty"`
 
 	Plain uint64 `json:"plain"`         // replays whose commands were enqueued one by one
 	Why   string `json:"why,omitempty"` // the last one was
@@ -98,18 +102,7 @@ func (r *runner) steady(res *Result, d *graphDecl, out *graphResult) {
 		}
 	}
 	out.BytesBound = r.roundBound(res, d, accesses)
-	ended := func(start int) (at int64) {
-		for i := start; i < start+d.Size; i++ {
-			if rec := r.recorded(i); rec != nil {
-				at = max(at, r.rec.ended(rec.Point).Ended)
-			}
-		}
-		return at
-	}
-	if half := n / 2; half > 0 && (r.model != nil || r.s.Measured()) {
-		end = max(n-1, half+1) // the last is behind what it copies for a next one
-		out.Steady = uint64(max(ended(d.Rounds[end-1])-ended(d.Rounds[half-1]), 0)) / uint64(end-half)
-	}
+	r.steadyTime(d, period, out)
 }
 
 // roundBound is how many bytes a period of rounds has to move.
@@ -188,7 +181,7 @@ func (p *printer) graphs() {
 			fmt.Fprintf(p.w, "  transients take %s, of which %s are in use at once (%.3f times)\n", roughText(g.Transients), roughText(g.Live), float64(g.Transients)/float64(g.Live))
 		}
 		if g.Steady > 0 {
-			fmt.Fprintf(p.w, "  a steady round takes %s\n", briefSpan(g.Steady))
+			fmt.Fprintf(p.w, "  a steady round takes %s%s\n", briefSpan(g.Steady), g.leastText())
 		}
 		if g.Own > 0 {
 			fmt.Fprintf(p.w, "  a replay's call takes %s a command, the drivers' work in it\n", briefSpan(g.Own))
@@ -214,4 +207,13 @@ func (g *graphResult) movedText() string {
 		return text + ": the least possible"
 	}
 	return text + "; the bound is " + sizeText(g.BytesBound)
+}
+
+// leastText sets the time of a steady round beside the least.
+func (g *graphResult) leastText() string {
+	least := max(g.CriticalPath, g.Busiest)
+	if least == 0 {
+		return ""
+	}
+	return fmt.Sprintf(": %.2f of its critical path (%s) or busiest link (%s)", float64(g.Steady)/float64(least), briefSpan(g.CriticalPath), briefSpan(g.Busiest))
 }
