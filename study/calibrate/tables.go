@@ -76,7 +76,7 @@ func side(n uint64) uint64 { return uint64(math.Sqrt(float64(n))) }
 func (s *site) kernels(quick bool) (out []kernelTable) {
 	for _, g := range s.groups {
 		for _, k := range measuredKernels {
-			t := kernelTable{table: table{Kernel: k.name}, group: g.Name, dev: g.Devs[0], all: []uint64{4 << 10, 64 << 10, 1 << 20, 16 << 20}}
+			t := kernelTable{table: table{Kernel: k.name}, group: g.Name, dev: g.Devs[0], all: []uint64{4 << 10, 64 << 10, 1 << 20, 4 << 20, 16 << 20}}
 			if quick {
 				t.all = t.all[:3]
 			}
