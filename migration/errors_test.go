@@ -16,6 +16,8 @@ func TestBadAccessesAreRefusedAndChangeNothing(t *testing.T) {
 	gone, err := p.Create(10, mem.MemorySet{})
 	require.NoError(t, err)
 	require.NoError(t, p.Release(gone))
+	second, err := p.Create(100, mem.MemorySet{})
+	require.NoError(t, err)
 	for _, c := range []struct {
 		name string
 		accs []mem.Access
@@ -31,6 +33,8 @@ func TestBadAccessesAreRefusedAndChangeNothing(t *testing.T) {
 		{"no such memory", []mem.Access{use(mem.Read, id, 0, 1, 3)}, mem.ErrInvalidValue, "memory 3: this topology has memories 0 to 2"},
 		{"no such mode", []mem.Access{use(9, id, 0, 1, 1)}, mem.ErrInvalidValue, "Mode(9)"},
 		{"one byte written on two memories", []mem.Access{use(mem.Write, id, 0, 50, 1), use(mem.ReadWrite, id, 49, 60, 2)}, mem.ErrInvalidOperation, "bytes [49,50) are written on memories 1 and 2"},
+		{"one byte of the second buffer", []mem.Access{use(mem.Write, id, 0, 100, 1), use(mem.Write, second, 0, 10, 1), use(mem.Write, second, 5, 15, 2)}, mem.ErrInvalidOperation, "bytes [5,10) are written on memories 1 and 2"},
+		{"one byte behind a shorter write", []mem.Access{use(mem.Write, id, 0, 20, 1), use(mem.Write, id, 30, 40, 1), use(mem.Write, id, 39, 50, 2)}, mem.ErrInvalidOperation, "bytes [39,40) are written on memories 1 and 2"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			plan := migration.Plan{}

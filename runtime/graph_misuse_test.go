@@ -168,6 +168,42 @@ func TestAReplayIsHeldToTheRulesOfEnqueues(t *testing.T) {
 }
 
 // Placeholders of a size that nothing has are refused as buffers are.
+func TestABufferInASlotPermitsWhatTheHostDoes(t *testing.T) {
+	h, _ := marker(t, 128, 64)
+	q, data := h.q[1], make([]byte, 8)
+	for _, c := range []struct {
+		name    string
+		enqueue func(s *runtime.Buffer) (runtime.Event, error)
+		refuses runtime.Flags
+	}{
+		{"read", func(s *runtime.Buffer) (runtime.Event, error) { return q.EnqueueRead(soon(t), s, 0, data) }, runtime.HostWriteOnly},
+		{"write", func(s *runtime.Buffer) (runtime.Event, error) { return q.EnqueueWrite(soon(t), s, 0, data) }, runtime.HostReadOnly},
+		{"read of a rectangle", func(s *runtime.Buffer) (runtime.Event, error) {
+			return q.EnqueueReadRect(soon(t), s, runtime.Box{}, data, runtime.Box{}, [3]uint64{8, 1, 1})
+		}, runtime.HostWriteOnly},
+		{"write of a rectangle", func(s *runtime.Buffer) (runtime.Event, error) {
+			return q.EnqueueWriteRect(soon(t), s, runtime.Box{}, data, runtime.Box{}, [3]uint64{8, 1, 1})
+		}, runtime.HostReadOnly},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			rec := must(h.c.Record(q))
+			s := must(rec.Slot("s", 64, 0))
+			_ = must(c.enqueue(s))
+			g := must(rec.Finish(soon(t)))
+			for _, flags := range []runtime.Flags{runtime.HostReadOnly, runtime.HostWriteOnly} {
+				b := must(h.c.CreateBuffer(64, flags, nil))
+				err := replayed(t, h, g, runtime.Bindings{Slots: []runtime.Binding{{Slot: s, Buffer: b}}})
+				if flags == c.refuses {
+					require.ErrorIs(t, err, mem.ErrInvalidOperation)
+				} else {
+					require.NoError(t, err)
+				}
+				require.NoError(t, b.Release())
+			}
+		})
+	}
+}
+
 func TestPlaceholdersAreAsLargeAsBuffers(t *testing.T) {
 	h, _ := marker(t, 128)
 	rec := must(h.c.Record(h.q[0]))
