@@ -2,6 +2,7 @@ package runtime_test
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"math"
 	"sync"
@@ -14,6 +15,7 @@ import (
 	"godwit/devices/cpu"
 	"godwit/devices/devicetest"
 	"godwit/devices/work"
+	"godwit/lib/kernels"
 	"godwit/mem"
 	"godwit/runtime"
 )
@@ -200,6 +202,7 @@ func TestABufferInASlotPermitsWhatTheHostDoes(t *testing.T) {
 				}
 				require.NoError(t, b.Release())
 			}
+			require.NoError(t, g.Close())
 		})
 	}
 }
@@ -332,6 +335,35 @@ func TestReplaysThatGoOnCommandByCommandKeepTheirTransients(t *testing.T) {
 	refuse.Fail(0)
 	require.NoError(t, g.Close())
 	t.Log(g.Figures())
+}
+
+// Of a replay of which a command is refused those before it stand, and are not enqueued again.
+func TestARefusedReplayGoesOnBehindWhatWasAccepted(t *testing.T) {
+	var refuse devicetest.Submits
+	d := devicetest.FailNth(must(cpu.New(cpu.Options{})), &refuse)
+	h := build(t, runtime.Options{Devices: []devices.Device{d}}, runtime.QueueOptions{})
+	q := h.q[0]
+	k := must(must(h.c.Build(soon(t), kernels.Program())).Kernel("scale"))
+	b := h.buffer(64, bytes.Repeat([]byte{0, 0, 128, 63}, 16)) // ones
+	rec := must(h.c.Record(q))
+	for range 3 {
+		_ = must(q.EnqueueLaunch(soon(t), runtime.Launch{Kernel: k, Global: []uint64{16}, Args: []runtime.Arg{
+			runtime.Buf(b), runtime.Buf(b), runtime.Float32(2), runtime.Uint64(16),
+		}}))
+	}
+	g := must(rec.Finish(soon(t)))
+	want := float32(1)
+	for n := range 4 { // the first refuses none
+		refuse.Fail(n)
+		require.NoError(t, replayed(t, h, g, runtime.Bindings{}))
+		refuse.Fail(0)
+		want *= 8
+		got := make([]byte, 4)
+		require.NoError(t, q.Read(soon(t), b, 0, got))
+		require.Equal(t, want, math.Float32frombits(binary.LittleEndian.Uint32(got)), "submit %d was refused", n)
+	}
+	require.Positive(t, g.Figures().Plain)
+	require.NoError(t, g.Close())
 }
 
 // A copy of a rectangle whose slots are bound to bytes that overlap is refused, as if enqueued.

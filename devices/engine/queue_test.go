@@ -163,6 +163,9 @@ func TestACommandThatFailsInsideSubmitIsExecutedOnce(t *testing.T) {
 		p, err = q.Submit(&devices.Command{Op: devices.OpMarker}, []mem.Wait{{Point: p, Kind: mem.Order}})
 		require.NoError(t, err)
 		require.NoError(t, q.Wait(context.Background(), p, devices.Park), "the record was cleared")
+		p, err = q.Submit(hostCall(func(context.Context) error { return nil }), nil)
+		require.NoError(t, err)
+		require.NoError(t, q.Wait(context.Background(), p, devices.Park), "and so was its work")
 		require.NoError(t, q.Close())
 	}
 	require.EqualValues(t, 2, told.Load())
