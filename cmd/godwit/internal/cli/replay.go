@@ -29,6 +29,8 @@ type replayFlags struct {
 	align      uint64
 	repeats    int
 	safe       bool
+	failOver   float64
+	baseline   string
 	offline    time.Duration
 	series     bool
 	json       bool
@@ -114,7 +116,11 @@ with memory without limit, "recorded" (the default), or "all", which is without 
 With --machine copies and links cost what they do there, and its time is printed.
 A trace has no waits, pins, user events and content sizes: docs/eviction.md says what follows.
 
-Exit status: 0; 1 where --region or --memory is given and something did not fit; 2 for bad
+With --fail-over or --baseline it prints a line for each trace and strategy in place of the
+tables, and exits with 1 where one fails: docs/allocator.md has a recipe for CI.
+
+Exit status: 0; 1 where --region or --memory is given and something did not fit, where
+--fail-over or --baseline is not met, or an allocator broke its contract; 2 for bad
 usage or input.`,
 		Example: `  godwit replay --example resnet50 --strategy all
   godwit exec --record=program.commands -- ./program
@@ -136,7 +142,11 @@ usage or input.`,
 			case files != nil:
 				return replayCommands(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), files, f)
 			}
-			return runReplay(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), args, f)
+			g, err := f.newGate(cmd.Context(), cmd.Flags().Changed("fail-over"))
+			if err != nil {
+				return err
+			}
+			return runReplay(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), args, f, g)
 		},
 	}
 	fl := cmd.Flags()
@@ -146,6 +156,8 @@ usage or input.`,
 	fl.Uint64Var(&f.align, "align", 0, "alignment in bytes; sizes are rounded up to it (default 256, MiniMalloc 1)")
 	fl.IntVar(&f.repeats, "repeats", 3, "repeats of the timed replays; 0 takes no times")
 	fl.BoolVar(&f.safe, "safe", true, "search the safe region too, which takes some 200 replays more")
+	fl.Float64Var(&f.failOver, "fail-over", 0, "exit with 1 where a region, safe or smallest, is more than so many times the peak")
+	fl.StringVar(&f.baseline, "baseline", "", "exit with 1 where a region is larger than in `FILE`, which --json wrote, or anything of it is missing")
 	fl.DurationVar(&f.offline, "offline-limit", 10*time.Second, "time limit of the offline packer for each trace")
 	fl.StringSliceVar(&f.pools, "pool", nil, "pools of buffers to run the traces through as well, such as power-of-two,leading-bits:1.1")
 	fl.StringVar(&f.hints, "hints", "none", "what the strategies are told of lifetimes: none, true, or a seed (1, 2, …) for wrong ones")
@@ -169,7 +181,7 @@ func knownStrategies() string {
 	return strings.Join(append(names, replay.OfflineName), ", ")
 }
 
-func runReplay(ctx context.Context, out, errOut io.Writer, files []string, f replayFlags) (err error) {
+func runReplay(ctx context.Context, out, errOut io.Writer, files []string, f replayFlags, g *gate) (err error) {
 	named, err := parseSubjects(ctx, f.strategies, f.patience)
 	if err != nil {
 		return err
@@ -243,9 +255,17 @@ func runReplay(ctx context.Context, out, errOut io.Writer, files []string, f rep
 			results[i].Series = nil
 		}
 	}
-	if f.json {
+	judged, printed := error(nil), out
+	if g != nil && f.json {
+		printed = errOut // the verdicts, beside the JSON
+	}
+	if g != nil {
+		judged = g.judge(printed, results)
+	}
+	switch {
+	case f.json:
 		err = writeJSON(out, replayOutput{Traces: infos, Results: results, Means: replay.Means(results), Pools: pools})
-	} else {
+	case g == nil:
 		if f.perturbed == "" { // else there are hundreds of streams: --json has them
 			printReplay(out, results)
 		}
@@ -255,8 +275,8 @@ func runReplay(ctx context.Context, out, errOut io.Writer, files []string, f rep
 	if err != nil {
 		return err
 	}
-	if faulty != nil {
-		return faulty
+	if err := cmp.Or(faulty, judged); err != nil {
+		return err
 	}
 	return replayVerdict(results)
 }
