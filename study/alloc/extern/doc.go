@@ -17,7 +17,8 @@
 //
 // Numbers are decimal. ID is below CHUNKS and used again once freed. HINT is as in
 // godwit_alloc.h; 0 says nothing. Answers must be flushed when no line is waiting:
-// the other side sends up to 256 lines before it reads.
+// the other side sends up to 256 lines before it reads. Behind a stream that ends with a
+// free comes one more request, whose answer counts for nothing: a free has none to wait for.
 //
 // # The processes
 //

@@ -14,7 +14,7 @@ import (
 
 // Options say how children are treated.
 type Options struct {
-	Patience time.Duration // without progress for so long, a child hangs; 0 is 5 s
+	Patience time.Duration // without progress for so long, a child hangs, or for 5 s while it starts; 0 is 5 s
 }
 
 const defaultPatience = 5 * time.Second

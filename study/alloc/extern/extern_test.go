@@ -42,8 +42,8 @@ func library(t testing.TB, define string) string {
 func open(t testing.TB, name string) replay.Subject {
 	t.Helper()
 	patience := 30 * time.Second // the machine may be busy
-	if strings.HasSuffix(name, "HANG.so") || strings.HasSuffix(name, "sleep 60") {
-		patience = 300 * time.Millisecond
+	if strings.HasSuffix(name, "HANG.so") || strings.HasSuffix(name, "sleep 60") || strings.HasSuffix(name, "hang") {
+		patience = time.Second
 	}
 	p, err := Open(t.Context(), name, Options{Patience: patience})
 	require.NoError(t, err)
@@ -122,6 +122,51 @@ func TestDefectsOfALibraryAreFaultsWithAReproducer(t *testing.T) {
 			assert.LessOrEqual(t, found.Ops, found.FoundOps)
 			require.NoError(t, found.Save(t.Context(), t.TempDir()))
 			assert.FileExists(t, found.TraceFile)
+		})
+	}
+}
+
+// Ten allocators with a defect each: every one is found, named, and shrunk to at most
+// one and a half times what a person needs to show it.
+func TestFaultyAllocatorsAreFoundNamedAndShrunk(t *testing.T) {
+	const python = "exec:python3 testdata/faulty.py "
+	for _, c := range []struct {
+		name     string
+		kind     replay.FaultKind
+		smallest int // operations of the smallest known reproducer
+	}{
+		{"CRASH", replay.Crash, 20}, // at its twentieth allocation, as are the next four
+		{"HANG", replay.Hang, 20},
+		{"OVERLAP", "overlap", 20},
+		{"EXIT", replay.Crash, 20},
+		{"TAIL", "outside", 2},             // one chunk, and one that is longer than what is left
+		{"LOST", replay.Leak, 3 + 3 + 3},   // three chunks and their frees, between and before what tells
+		{"CROOKED", "misaligned", 5},       // two frees, and a chunk
+		{"SHORT", "overlap", 4},            // two chunks, the first one's free, and one that is longer
+		{python + "overlap", "overlap", 4}, // the same
+		{python + "nonsense", replay.Nonsense, 3},
+		{python + "hang", replay.Hang, 6}, // three chunks side by side, the middle one's free last
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			name := c.name
+			if !Is(name) {
+				name = "lib:" + library(t, c.name)
+			}
+			hasty, err := Open(t.Context(), name, Options{Patience: 100 * time.Millisecond})
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, hasty.Close()) })
+			found, err := search(t, fuzz.Options{Subject: open(t, name), Hasty: replay.OfRemote(hasty), Objective: fuzz.Overhead, Seed: 1, Ops: 60, Evals: 200})
+			require.NoError(t, err)
+			require.NotNil(t, found.Fault)
+			assert.Equal(t, c.kind, found.Fault.Kind, "%v", found.Fault)
+			t.Logf("%s: %d operations, %d before it was shrunk, in %d bytes: %v", c.name, found.Ops, found.FoundOps, found.Region, found.Fault)
+			assert.LessOrEqual(t, 2*found.Ops, 3*c.smallest)
+			require.NoError(t, found.Save(t.Context(), t.TempDir()))
+			assert.Contains(t, found.Fault.Again, found.TraceFile)
+			_, err = replay.Replay(t.Context(), found.Stream, open(t, name), found.Region)
+			var again *replay.Fault
+			require.ErrorAs(t, err, &again)
+			assert.Equal(t, c.kind, again.Kind)
 		})
 	}
 }

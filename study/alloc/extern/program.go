@@ -74,10 +74,26 @@ func (g *program) Play(ctx context.Context, size uint64, stop bool) ([]uint64, e
 			return g.answers, err
 		}
 		if stop && g.refused(len(ops)) {
-			break
+			return g.answers, nil
 		}
 	}
-	return g.answers, nil
+	return g.answers, g.settle(ctx)
+}
+
+// settle waits until a stream that ends with a free is done with: frees have no answers,
+// so one more request is sent, for the slot that became free. What goes wrong is
+// the free's.
+func (g *program) settle(ctx context.Context) error {
+	last := g.st.Ops[len(g.st.Ops)-1]
+	if last.Size != 0 {
+		return nil
+	}
+	g.answers = g.answers[:len(g.answers)-1]
+	err := g.exchange(ctx, []replay.Op{{Size: g.st.Align, Slot: last.Slot}})
+	if err == nil {
+		g.answers[len(g.answers)-1] = 0 // the free's
+	}
+	return err
 }
 
 // open puts the line that begins anew before the next ones.

@@ -26,7 +26,17 @@ type remote struct {
 	from     *os.File // replies
 	said     *tail    // its standard error
 	dead     bool
+	begun    bool // it has replied
 	patience time.Duration
+}
+
+// waits is how long it may show no progress. Until its first reply it starts, which is not
+// the allocator's time: that is given what is usual, where it is more.
+func (p *remote) waits() time.Duration {
+	if p.begun {
+		return p.patience
+	}
+	return max(p.patience, defaultPatience)
 }
 
 // start runs cmd, until it is killed or ctx ends. attach is given the child's ends of
@@ -114,11 +124,12 @@ var errHang = errors.New("no progress")
 func (p *remote) read(b []byte, progress func() uint64) (int, error) {
 	last := progress()
 	for {
-		if err := p.from.SetReadDeadline(time.Now().Add(p.patience)); err != nil {
+		if err := p.from.SetReadDeadline(time.Now().Add(p.waits())); err != nil {
 			return 0, err
 		}
 		n, err := p.from.Read(b)
 		if n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+			p.begun = p.begun || n > 0
 			return n, err
 		}
 		now := progress()
@@ -130,4 +141,4 @@ func (p *remote) read(b []byte, progress func() uint64) (int, error) {
 }
 
 // writeDeadline bounds the next write.
-func (p *remote) writeDeadline() error { return p.to.SetWriteDeadline(time.Now().Add(p.patience)) }
+func (p *remote) writeDeadline() error { return p.to.SetWriteDeadline(time.Now().Add(p.waits())) }

@@ -102,7 +102,7 @@ func Shrink(ctx context.Context, st *replay.Stream, c *condition, tries int) (*r
 	}
 	k := &shrinker{left: tries, ops: renumber(st.Ops)}
 	best := st
-	k.keeps = func(_ context.Context, ops []replay.Op) (bool, error) {
+	k.keeps = func(_ context.Context, ops []replay.Op, _ uint64) (bool, error) {
 		small, err := replay.NewStream(st.Name+"-shrunk", st.Align, ops)
 		if err != nil {
 			return false, nil //nolint:nilerr // nothing is allocated in it any more

@@ -2,7 +2,6 @@ package fuzz
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -122,59 +121,6 @@ func FileName(name string) string {
 	}, name)
 }
 
-// faultShrinkEvals bounds the tries that make a fault's sequence small; one that
-// hangs takes its time at each.
-const (
-	faultShrinkEvals = 600
-	hangShrinkEvals  = 25
-)
-
-// faulty is the finding that the subject broke its contract: the sequence that
-// showed it, shrunk while it shows a fault of the same kind.
-func (s *searcher) faulty(ctx context.Context, fault *replay.Fault) (*Finding, error) {
-	f := s.blank()
-	f.Fault, f.Region = fault, fault.Region
-	st := fault.Reproducer()
-	if st == nil || fault.Subject != f.Strategy {
-		return f, nil
-	}
-	f.FoundOps = len(st.Ops)
-	k := &shrinker{ops: renumber(st.Ops), left: faultShrinkEvals}
-	if fault.Kind == replay.Hang {
-		k.left = hangShrinkEvals
-	}
-	if s.interrupted {
-		k.left = 0
-	}
-	k.keeps = func(ctx context.Context, ops []replay.Op) (bool, error) {
-		st, err := stream(ops)
-		if err != nil {
-			return false, err
-		}
-		_, err = replay.Replay(ctx, st, s.o.Subject, f.Region)
-		var now *replay.Fault
-		if !errors.As(err, &now) {
-			return false, err
-		}
-		if now.Kind != fault.Kind {
-			return false, nil
-		}
-		f.Fault = now
-		return true, nil
-	}
-	err := k.run(ctx)
-	if err != nil {
-		return nil, err
-	}
-	f.Ops = len(k.ops)
-	if f.Stream, err = stream(k.ops); err != nil {
-		return nil, err
-	}
-	f.Genome, _ = encode(k.ops) // none where genes cannot express it: the trace does
-	f.Stream.Name, f.PeakLive = f.fileName()+"-"+string(fault.Kind), f.Stream.PeakLive
-	return f, nil
-}
-
 // measure puts the finding beside the yardsticks.
 func (f *Finding) measure(ctx context.Context, s replay.Subject) error {
 	st := f.Stream
@@ -245,9 +191,12 @@ func (f *Finding) Save(ctx context.Context, dir string) error {
 		return err
 	}
 	f.TraceFile = filepath.Join(dir, f.Stream.Name+".csv")
-	if err := formats.SaveAllocs(ctx, f.TraceFile, f.Stream.Trace(),
-		fmt.Sprintf("godwit fuzz: strategy %s, objective %s, seed %d", f.Strategy, f.Objective, f.Seed),
-		f.summary()); err != nil {
+	comments := []string{fmt.Sprintf("godwit fuzz: strategy %s, objective %s, seed %d", f.Strategy, f.Objective, f.Seed), f.summary()}
+	if f.Fault != nil {
+		f.Fault.Again = f.Fault.Command(f.TraceFile, f.Stream)
+		comments = append(comments, f.Fault.Again)
+	}
+	if err := formats.SaveAllocs(ctx, f.TraceFile, f.Stream.Trace(), comments...); err != nil {
 		return err
 	}
 	if len(f.Genome) == 0 {

@@ -22,6 +22,8 @@ type Options struct {
 	Ops       int                // operations of a sequence at most, up to 2^20; 0 is 400
 	Evals     int                // sequences to try, the shrinking left out; 0 is 4,000
 	Blind     bool               // no guidance: each sequence is new; what guidance is measured against
+	NoLeaks   bool               // a whole region that is refused after all frees is no fault
+	Hasty     replay.Subject     // Subject with little patience, to shrink a hang with; nil: Subject
 	Alone     bool               // no adversaries: sequences that do not look at addresses
 	Corpus    [][]byte           // genomes to begin with, such as those of searches before
 	Shrinking time.Duration      // how long what was found is made smaller; 0: as long as it takes
@@ -59,6 +61,8 @@ type searcher struct {
 	evals int
 	since int     // evaluations since the population last gained
 	peak  float64 // the population's best
+
+	leaking []replay.Op // the sequence that showed a leak
 }
 
 // Begin begins a search for the sequence that is worst for the strategy under the objective: Advance as
@@ -201,7 +205,11 @@ func (s *searcher) consider(ctx context.Context, genome []byte) error {
 		}
 		beat = s.pop[slot].score
 	}
-	score, err := s.score(ctx, express(genome, s.o.Ops), beat)
+	ops := express(genome, s.o.Ops)
+	if err := s.leaks(ctx, ops); err != nil {
+		return err
+	}
+	score, err := s.score(ctx, ops, beat)
 	if err != nil {
 		return err
 	}

@@ -11,15 +11,16 @@ const shrinkEvals = 500
 
 // shrinker makes a sequence smaller while it keeps what it shows.
 type shrinker struct {
-	ops   []replay.Op
-	keeps func(ctx context.Context, ops []replay.Op) (bool, error)
-	left  int // tries
+	ops    []replay.Op
+	region uint64 // bytes; 0 where what is shown is of no region
+	keeps  func(ctx context.Context, ops []replay.Op, region uint64) (bool, error)
+	left   int // tries
 }
 
 // shrink makes a sequence smaller that scores no less.
 func (s *searcher) shrink(ctx context.Context, ops []replay.Op, score float64) ([]replay.Op, float64, error) {
 	k := &shrinker{ops: ops, left: shrinkEvals}
-	k.keeps = func(_ context.Context, ops []replay.Op) (bool, error) { // a try that was begun is ended
+	k.keeps = func(_ context.Context, ops []replay.Op, _ uint64) (bool, error) { // a try that was begun is ended
 		x, err := s.score(ctx, ops, score*(1-1e-9)) // what is milder is soon known
 		if err != nil || x < score {
 			return false, err
@@ -57,7 +58,7 @@ func (k *shrinker) try(ctx context.Context, ops []replay.Op) (bool, error) {
 	}
 	k.left--
 	ops = renumber(ops)
-	ok, err := k.keeps(ctx, ops)
+	ok, err := k.keeps(ctx, ops, k.region)
 	if ok && err == nil {
 		k.ops = ops
 	}

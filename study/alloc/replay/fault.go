@@ -14,6 +14,7 @@ const (
 	Crash      FaultKind = "crash"      // a panic, or the end of the other process
 	Hang       FaultKind = "hang"       // no answer in time
 	Nonsense   FaultKind = "nonsense"   // an answer that is none
+	Leak       FaultKind = "leak"       // a refusal with nothing live, of a size that was given before
 )
 
 // Fault is an allocator of one's own that broke its contract: a result of a
@@ -51,5 +52,15 @@ func (f *Fault) Reproducer() *Stream {
 	if err != nil {
 		return nil // the fault came before the first allocation
 	}
+	st.Leaks = f.stream.Leaks
 	return st
+}
+
+// Command is what shows the fault again, once the stream that shows it is saved in file.
+func (f *Fault) Command(file string, st *Stream) string {
+	again := fmt.Sprintf("godwit replay %s -s '%s' --region %d --align %d", file, f.Subject, f.Region, st.Align)
+	if f.Kind == Leak {
+		again += " --leaks"
+	}
+	return again
 }

@@ -17,7 +17,8 @@ type checked struct {
 	held []uint64 // by slot; NoPlace where an allocation failed
 	// ask performs an operation. The answer is an address, or NoPlace for a refusal;
 	// to a free it is anything.
-	ask func(op Op) (answer uint64, err error)
+	ask   func(op Op) (answer uint64, err error)
+	alone uint64 // the largest size that was given with nothing live, in bytes
 	*ledger
 }
 
@@ -30,10 +31,17 @@ func (c *checked) do(op Op) (bool, error) {
 		return err == nil, err
 	}
 	c.held[op.Slot] = answer
+	size := roundTo(op.Size, c.st.Align)
 	if answer == NoPlace {
+		if c.st.Leaks && c.live == 0 && size <= c.alone {
+			return false, &Fault{Subject: c.name, Kind: Leak, Detail: fmt.Sprintf("%d bytes are refused with nothing live; %d were given so before", size, c.alone)}
+		}
 		return false, nil
 	}
-	if f := c.add(answer, roundTo(op.Size, c.st.Align), c.st.Align); f != nil {
+	if c.live == 0 {
+		c.alone = max(c.alone, size)
+	}
+	if f := c.add(answer, size, c.st.Align); f != nil {
 		f.Subject = c.name
 		return false, f
 	}

@@ -47,6 +47,12 @@ type Stepper interface {
 // OfRemote is r as a Subject.
 func OfRemote(r Remote) Subject { return &remote{r} }
 
+// Outside reports whether s is an allocator in another process.
+func Outside(s Subject) bool {
+	_, ok := s.(*remote)
+	return ok
+}
+
 type remote struct{ r Remote }
 
 func (r *remote) Name() string { return r.r.Name() }

@@ -26,6 +26,7 @@ type Stream struct {
 	Slots    int
 	Warm     int // operations at the start that times leave out
 	Ops      []Op
+	Leaks    bool   // an allocator outside that refuses with nothing live what it gave so before is at fault
 	PeakLive uint64 // the largest sum of live sizes, rounded up to Align; 0 until sealed
 	PeakAt   int    // the first operation that reaches PeakLive
 }

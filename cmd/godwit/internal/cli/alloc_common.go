@@ -65,6 +65,20 @@ func (s *subjects) open(ctx context.Context, name string, patience time.Duration
 	return s.keep(p), nil
 }
 
+// hasty are the allocators in other processes again, with a twentieth of the patience, by
+// name: to find out soon that a sequence hangs.
+func (s *subjects) hasty(ctx context.Context, patience time.Duration) (map[string]replay.Subject, error) {
+	out := make(map[string]replay.Subject)
+	for _, p := range slices.Clone(s.pools) {
+		quick, err := extern.Open(ctx, p.Name(), extern.Options{Patience: max(patience/20, time.Millisecond)})
+		if err != nil {
+			return nil, err
+		}
+		out[p.Name()] = s.keep(quick)
+	}
+	return out, nil
+}
+
 // keep has an allocator in another process end with close.
 func (s *subjects) keep(p *extern.Pool) replay.Subject {
 	s.pools = append(s.pools, p)
@@ -184,7 +198,7 @@ func saveFault(ctx context.Context, w io.Writer, dir string, f *replay.Fault) er
 		return err
 	}
 	file := filepath.Join(dir, fuzz.FileName(f.Subject+"-"+st.Name)+".csv")
-	f.Again = fmt.Sprintf("godwit replay %s -s '%s' --region %d --align %d", file, f.Subject, f.Region, st.Align)
+	f.Again = f.Command(file, st)
 	if err := formats.SaveAllocs(ctx, file, st.Trace(), f.Error(), f.Again); err != nil {
 		return err
 	}

@@ -35,6 +35,7 @@ type fuzzFlags struct {
 	from       []string // other directories to resume from
 	shard      shard
 	blind      bool
+	leaks      bool
 	alone      bool
 	json       bool
 }
@@ -90,6 +91,7 @@ hurts A and not B: the score is the ratio of theirs.
 	patienceFlag(fl, &f.patience)
 	fl.BoolVar(&f.resume, "resume", false, "begin with the corpus in --out and those in other directories, and minimise --out's at the end")
 	fl.Var(&f.shard, "shard", "only every N-th search, from the K-th on (`K/N`)")
+	fl.BoolVar(&f.leaks, "leaks", true, "after each sequence free all, and ask an allocator outside for the whole region again")
 	fl.BoolVar(&f.blind, "blind", false, "no guidance: what a guided search is compared with")
 	fl.BoolVar(&f.alone, "no-adversaries", false, "leave out the adversaries that look at addresses")
 	fl.IntVar(&f.ops, "ops", 400, "operations of a sequence, at most")
@@ -156,7 +158,7 @@ func (t *fuzzTask) advance(ctx context.Context, dir string) (ended bool, err err
 }
 
 // fuzzTasks are the searches that the flags ask for, by strategy and seed.
-func fuzzTasks(f fuzzFlags, list []replay.Subject, objective fuzz.Objective) []*fuzzTask {
+func fuzzTasks(f fuzzFlags, list []replay.Subject, hasty map[string]replay.Subject, objective fuzz.Objective) []*fuzzTask {
 	var against replay.Subject
 	if len(f.against) == 2 {
 		list, against = list[:1], list[1]
@@ -168,7 +170,7 @@ func fuzzTasks(f fuzzFlags, list []replay.Subject, objective fuzz.Objective) []*
 				continue
 			}
 			tasks = append(tasks, &fuzzTask{o: fuzz.Options{Subject: s, Against: against, Objective: objective,
-				Seed: f.seed + uint64(k), Ops: f.ops, Evals: f.evals, Blind: f.blind, Alone: f.alone}})
+				Seed: f.seed + uint64(k), Ops: f.ops, Evals: f.evals, Blind: f.blind, Alone: f.alone, NoLeaks: !f.leaks, Hasty: hasty[s.Name()]}})
 		}
 	}
 	if len(tasks) == 0 {
@@ -205,7 +207,11 @@ func runFuzz(ctx context.Context, out, errOut io.Writer, f fuzzFlags) (err error
 	if f.ops < 1 || f.evals < 1 || f.seeds < 1 || f.limit < 0 {
 		return errors.New("--ops, --evals and --seeds must be at least 1, --for positive")
 	}
-	tasks := fuzzTasks(f, named.list, objective)
+	hasty, err := named.hasty(ctx, f.patience)
+	if err != nil {
+		return err
+	}
+	tasks := fuzzTasks(f, named.list, hasty, objective)
 	if f.resume {
 		if err := beginWith(ctx, tasks, append([]string{f.out}, f.from...)); err != nil {
 			return fmt.Errorf("--resume: %w", err)

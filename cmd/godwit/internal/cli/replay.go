@@ -29,6 +29,7 @@ type replayFlags struct {
 	align      uint64
 	repeats    int
 	safe       bool
+	leaks      bool
 	failOver   float64
 	baseline   string
 	offline    time.Duration
@@ -156,6 +157,7 @@ usage or input.`,
 	fl.Uint64Var(&f.align, "align", 0, "alignment in bytes; sizes are rounded up to it (default 256, MiniMalloc 1)")
 	fl.IntVar(&f.repeats, "repeats", 3, "repeats of the timed replays; 0 takes no times")
 	fl.BoolVar(&f.safe, "safe", true, "search the safe region too, which takes some 200 replays more")
+	fl.BoolVar(&f.leaks, "leaks", false, "an allocator outside that refuses with nothing live what it gave so before breaks its contract")
 	fl.Float64Var(&f.failOver, "fail-over", 0, "exit with 1 where a region, safe or smallest, is more than so many times the peak")
 	fl.StringVar(&f.baseline, "baseline", "", "exit with 1 where a region is larger than in `FILE`, which --json wrote, or anything of it is missing")
 	fl.DurationVar(&f.offline, "offline-limit", 10*time.Second, "time limit of the offline packer for each trace")
@@ -362,6 +364,7 @@ func (f *replayFlags) readTraces(ctx context.Context, files []string, errOut io.
 			if err != nil {
 				return nil, nil, nil, fmt.Errorf("%s: %w", file, err)
 			}
+			st.Leaks = f.leaks
 			traces, streams = append(traces, t), append(streams, st)
 			infos = append(infos, info(file, t))
 			sayOddities(errOut, file, t)

@@ -1,6 +1,9 @@
 /* First fit over a sorted list, in the plainest C: what a user's allocator may
  * look like. Built with -DCRASH, -DHANG, -DOVERLAP, -DWILD, -DEXIT or -DNOISE it
- * misbehaves at its 20th allocation; with -DBINARY it is choosy about sizes. */
+ * misbehaves at its 20th allocation; with -DBINARY it is choosy about sizes. With
+ * -DTAIL it does not look at the region's end behind other chunks, with -DLOST it
+ * forgets to forget the last of three or more chunks, with -DCROOKED what comes after
+ * two frees is askew, with -DSHORT a hole that is a little too small will do. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -13,7 +16,7 @@ struct chunk {
 };
 
 struct heap {
-  uint64_t size, allocs;
+  uint64_t size, allocs, frees;
   struct chunk *first;
 };
 
@@ -66,10 +69,20 @@ uint64_t godwit_alloc_alloc(void *a, uint64_t size, uint64_t align, uint64_t hin
   uint64_t at = 0;
   struct chunk **link = &h->first;
   for (; *link; link = &(*link)->next) {
+#ifdef SHORT
+    if ((*link)->addr > at && (*link)->addr - at >= size - size / 2) break;
+#endif
     if ((*link)->addr >= at && (*link)->addr - at >= size) break;
     at = ((*link)->addr + (*link)->size + align - 1) & ~(align - 1);
   }
+#ifdef TAIL
+  if (!*link && (at >= h->size || !at && size > h->size)) return GODWIT_NO_ROOM;
+#else
   if (!*link && (at > h->size || h->size - at < size)) return GODWIT_NO_ROOM;
+#endif
+#ifdef CROOKED
+  if (h->frees >= 2) at += align / 2;
+#endif
   struct chunk *c = malloc(sizeof *c);
   c->addr = at, c->size = size, c->next = *link;
   *link = c;
@@ -78,9 +91,13 @@ uint64_t godwit_alloc_alloc(void *a, uint64_t size, uint64_t align, uint64_t hin
 
 void godwit_alloc_free(void *a, uint64_t addr) {
   struct heap *h = a;
+  h->frees++;
   for (struct chunk **link = &h->first; *link; link = &(*link)->next) {
     if ((*link)->addr == addr) {
       struct chunk *c = *link;
+#ifdef LOST
+      if (!c->next && link != &h->first && link != &h->first->next) return;
+#endif
       *link = c->next;
       free(c);
       return;
