@@ -174,11 +174,11 @@ func (p *pieces[V]) first(s segment[V]) {
 }
 
 // find returns the chunk of the segment that holds off, and its place there. Uses go upwards:
-// that found last and the one behind it are looked at first.
+// that found last and the two behind it, of which one may be a gap between rows, are looked at first.
 func (p *pieces[V]) find(off uint64) (c, k int) {
 	c, k = p.last[0], p.last[1]
 	if c < len(p.chunks) && off >= p.starts[c] && (c+1 == len(p.starts) || off < p.starts[c+1]) {
-		for near := k; near < len(p.chunks[c]) && near < k+2; near++ {
+		for near := k; near < len(p.chunks[c]) && near < k+3; near++ {
 			if r := &p.chunks[c][near].Range; off >= r.Start && off < r.End {
 				p.last[1] = near
 				return c, near
