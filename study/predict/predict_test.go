@@ -33,7 +33,7 @@ func TestACaseIsMeasuredAndModelled(t *testing.T) {
 		return machine.Named("h200x2-nvlink", opt)
 	}
 	c := Config{Machine: on, Warm: 1, Repeat: 3}
-	whole, err := c.Run(t.Context(), of, points[0])
+	whole, err := c.Run(t.Context(), of, points.At(0))
 	require.NoError(t, err)
 	require.Empty(t, whole.Failed)
 	require.Equal(t, "one small transfer", whole.Kind)
@@ -47,7 +47,7 @@ func TestACaseIsMeasuredAndModelled(t *testing.T) {
 	require.NotEmpty(t, whole.Why())
 
 	c.Slope = Slope{"rounds", 2, 6}
-	round, err := c.Run(t.Context(), of, points[0])
+	round, err := c.Run(t.Context(), of, points.At(0))
 	require.NoError(t, err)
 	of.Base.Set = map[string]string{"rounds": "6"}
 	six := modelled(t, of, on)

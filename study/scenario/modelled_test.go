@@ -103,6 +103,15 @@ commands:
 	require.ErrorContains(t, err, "s.yaml:6")
 }
 
+// Waits are kept for a timeline only, since there may be a million.
+func TestATimelineOfAMachineHasToBeAskedFor(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "examples", "overlap.yaml"))
+	require.NoError(t, err)
+	res, err := onMachine(t, string(text), plainMachine, scenario.RunOptions{})
+	require.NoError(t, err)
+	require.ErrorContains(t, res.WriteTimeline(&bytes.Buffer{}), "RunOptions.Timeline")
+}
+
 // Two runs print the same bytes.
 func TestARunOnAMachineIsReproducible(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "examples", "overlap.yaml"))
