@@ -181,7 +181,7 @@ func (r *record) fillPeer(cmd *devices.Command, from, to *Device, srcLen, dstLen
 // block of a device in this process's memory is kept from being freed. A Go slice is
 // to be pinned before C gets its address.
 func (r *record) hostEnd(l *devices.Loc, n uint64) error {
-	if l.Device == nil {
+	if r.programs = l.Device == nil; r.programs {
 		r.bytes = l.Bytes[l.Off : l.Off+n]
 		return nil
 	}
@@ -192,10 +192,10 @@ func (r *record) hostEnd(l *devices.Loc, n uint64) error {
 	return err
 }
 
-// pinBytes keeps the host's bytes where they are until r has ended. Memory outside the
-// Go heap is left alone.
+// pinBytes keeps the program's bytes where they are until r has ended. Memory outside the
+// Go heap is left alone; blocks are kept already.
 func (r *record) pinBytes() {
-	if len(r.bytes) > 0 {
+	if r.programs && len(r.bytes) > 0 {
 		r.pin.Pin(&r.bytes[0])
 	}
 }

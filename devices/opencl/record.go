@@ -111,6 +111,7 @@ type life struct {
 	carrier  devices.Carrier
 	deferred bool          // to its waiter, who carries it out
 	bytes    []byte        // host end of a transfer; of a copy that can be done here, the source
+	programs bool          // bytes are the program's, not a block's
 	memory   uint64        // the other end's address, where it is this process's; else 0
 	times    devices.Times // by the host's clock, where its queue keeps any: all of a host call, else what OpenCL cannot know
 	kernel   *Kernel
@@ -163,7 +164,7 @@ const moreRecords = 32
 // thousands would grow its own.
 const (
 	fewArgs = 96
-	fewIn   = 4
+	fewIn   = 8
 )
 
 // takeLocked: free to held.
