@@ -172,6 +172,28 @@ func TestACommandThatFailsInsideSubmitIsExecutedOnce(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
+// quick is an executor that does nothing.
+type quick struct{}
+
+func (quick) Execute(*devices.Command) error { return nil }
+
+func TestTimesOfWhatEndsInsideSubmitAreKeptWhereAsked(t *testing.T) {
+	d := new(engine.Device)
+	d.Init(devices.Info{Name: "e"}, engine.NewHostBlocks("e", 1, 0), quick{}, engine.EngineOptions{Instant: true})
+	for _, profiling := range []bool{false, true} {
+		q, err := d.NewQueue(devices.QueueOptions{Name: "q", Profiling: profiling})
+		require.NoError(t, err)
+		p, err := q.Submit(&devices.Command{Op: devices.OpFill, Dst: devices.Loc{Bytes: []byte{1}}, Pattern: []byte{2}, Size: 1}, nil)
+		require.NoError(t, err)
+		require.True(t, p.Succeeded())
+		times, ok := q.Times(p, devices.DeviceClock)
+		require.Equal(t, profiling, ok)
+		require.Equal(t, profiling, times.Ended > 0)
+		require.NoError(t, q.Close())
+	}
+	require.NoError(t, d.Close())
+}
+
 func TestTimesAreOrderedAndKeptOnlyWhereAsked(t *testing.T) {
 	h := newHost(t, engine.HostOptions{})
 	q := newQueue(t, h, devices.QueueOptions{Name: "q", Profiling: true})
