@@ -79,6 +79,9 @@ type Allocs struct {
 	Held uint64
 	// Places are the chunks' addresses in what was held, where the file tells; else nil.
 	Places []uint64
+	// IDs are the chunks' names in MiniMalloc's files; else nil, and a chunk's number is
+	// its name.
+	IDs []string
 }
 
 // lifetime is a chunk's place in its trace: it is live in the half-open

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 
 	"godwit/internal/input"
@@ -29,6 +30,7 @@ type mmEvent struct {
 }
 
 type mmRow struct {
+	id           string
 	size         uint64
 	lower, upper int64
 	line         int
@@ -73,6 +75,7 @@ func readMiniMalloc(l *input.Lines, cols []string) (*Allocs, error) {
 		if err != nil {
 			return nil, err
 		}
+		row.id = f[at[0]]
 		rows = append(rows, row)
 	}
 	if err := l.Err(); err != nil {
@@ -107,15 +110,20 @@ func mmBuild(l *input.Lines, rows []mmRow) (*Allocs, error) {
 		return cmp.Or(cmp.Compare(a.time, b.time), cmp.Compare(b.op, a.op))
 	})
 	var b AllocBuilder
+	ids := make([]string, 0, len(rows))
 	for _, e := range events {
 		if e.op == trace.OpFree {
 			b.free(uint64(e.row), e.time, rows[e.row].line)
 		} else if err := b.alloc(uint64(e.row), rows[e.row].size, e.time, rows[e.row].line); err != nil {
 			l.N = rows[e.row].line
 			return nil, err
+		} else {
+			ids = append(ids, rows[e.row].id)
 		}
 	}
-	return b.Build(l.File, FormatMiniMalloc), nil
+	t := b.Build(l.File, FormatMiniMalloc)
+	t.IDs = ids
+	return t, nil
 }
 
 // WriteMiniMalloc writes t as MiniMalloc's CSV. Times are event indices, so
@@ -126,6 +134,22 @@ func (t *Allocs) WriteMiniMalloc(w io.Writer) error {
 	_, _ = bw.WriteString("id,lower,upper,size\n") // a bufio.Writer keeps its first error for Flush
 	for i, l := range t.Lifetimes() {
 		_, _ = fmt.Fprintf(bw, "%d,%d,%d,%d\n", i, l.Start, l.End, l.Size)
+	}
+	return bw.Flush()
+}
+
+// WriteOffsets writes t as MiniMalloc's CSV with a column of offsets, by chunk, as its
+// solvers give back: ids and times are those of MiniMalloc's file that t was read from,
+// else chunk numbers and event indices.
+func (t *Allocs) WriteOffsets(w io.Writer, offsets []uint64) error {
+	bw := bufio.NewWriterSize(w, 1<<16)
+	_, _ = bw.WriteString("id,lower,upper,size,offset\n") // a bufio.Writer keeps its first error for Flush
+	for i, l := range t.Lifetimes() {
+		id, lower, upper := strconv.Itoa(i), int64(l.Start), int64(l.End)
+		if t.IDs != nil { // and every chunk is freed
+			id, lower, upper = t.IDs[i], t.Events[l.Start].Time, t.Events[l.End].Time
+		}
+		_, _ = fmt.Fprintf(bw, "%s,%d,%d,%d,%d\n", id, lower, upper, l.Size, offsets[i])
 	}
 	return bw.Flush()
 }

@@ -17,6 +17,7 @@ func verbs() []*cobra.Command {
 		newBench(),
 		newFuzz(),
 		newReplay(),
+		newPack(),
 		newTrace(),
 		newSchema(),
 		newVersion(),
