@@ -92,6 +92,7 @@ var house = map[string]string{
 	"study/sweep":      "internal/figures study/scenario study/machine",
 	"study/calibrate":  "devices/virtual internal/figures lib/kernels runtime study/machine",
 	"study/predict":    "study/sweep study/compare",
+	"study/campaign":   "study/sweep",
 	"study/compare":    "internal/figures study/scenario",
 	"study/plot":       "mem internal/suggest",
 	"lib/tensor":       "lib/backend",

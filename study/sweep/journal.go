@@ -34,8 +34,8 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 func sumOf(row []byte) string { return fmt.Sprintf("%08x", crc32.Checksum(row, castagnoli)) }
 
-// encodeLine is the line of a row.
-func encodeLine(at int, row []byte) []byte {
+// EncodeLine is the line of a point's row.
+func EncodeLine(at int, row []byte) []byte {
 	return fmt.Appendf(nil, "{\"at\":%d,\"crc\":\"%s\",\"row\":%s}\n", at, sumOf(row), row)
 }
 

@@ -173,16 +173,19 @@ func (c *Config) key(s *scenario.Scenario, opt scenario.RunOptions, settings []S
 	return hex.EncodeToString(h.Sum(nil)[:16]), nil
 }
 
-// id identifies the sweep: with the same an index means the same point (docs/design/scale.md). The
-// first point's hash stands for the files that are read.
-func (c *Config) id(ctx context.Context, points Points) (string, error) {
+// Identify identifies the sweep, and says its points: with the same id an index means the same point
+// (docs/design/scale.md). The first point's hash stands for the files that are read.
+func (c *Config) Identify(ctx context.Context) (id string, points Points, err error) {
+	if points, err = c.Points(); err != nil {
+		return "", points, err
+	}
 	_, _, key, err := c.read(ctx, points.At(0))
 	if err != nil {
-		return "", err
+		return "", points, err
 	}
 	h := sha256.New()
 	err = json.NewEncoder(h).Encode([]any{"godwit sweep", key, string(c.Data), c.Axes, c.Base.Memory, c.Base.Limits, c.Base.Set})
-	return hex.EncodeToString(h.Sum(nil)[:16]), err
+	return hex.EncodeToString(h.Sum(nil)[:16]), points, err
 }
 
 // read is the scenario at a point, how it is run, and the hash by which the point is known.

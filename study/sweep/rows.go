@@ -47,11 +47,7 @@ const maxPlace = 1 << 40
 
 // Rows are the rows of a sweep: none yet.
 func (c *Config) Rows(ctx context.Context) (*Rows, error) {
-	points, err := c.Points()
-	if err != nil {
-		return nil, err
-	}
-	id, err := c.id(ctx, points)
+	id, points, err := c.Identify(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -60,6 +56,63 @@ func (c *Config) Rows(ctx context.Context) (*Rows, error) {
 
 // Points are those of the sweep.
 func (r *Rows) Points() Points { return r.points }
+
+// ID identifies the sweep: with the same an index means the same point.
+func (r *Rows) ID() string { return r.id }
+
+// Missing is the next run of points without a row, from a point on; lo is the number of points where there is none.
+func (r *Rows) Missing(from int) (lo, hi int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for lo = from; lo < len(r.at) && r.at[lo] != 0; lo++ {
+	}
+	for hi = lo; hi < len(r.at) && r.at[hi] == 0; hi++ {
+	}
+	return lo, hi
+}
+
+// Accept adds rows that somebody else has made, given as lines of a journal: those of points without one. It returns
+// how many these are, and an error that wraps ErrUnlike where a row is not the one that its point has.
+func (r *Rows) Accept(lines []byte) (fresh int, err error) {
+	var points []int
+	var rows [][]byte
+	var unlike error
+	given := make(map[int][]byte)
+	err = eachLine(bytes.NewReader(lines), 0, func(text []byte, _ int64, whole bool) error {
+		l, ok := decodeLine(text)
+		b, isRow := briefly(l.Row)
+		if !ok || !whole || !isRow || l.At < 0 || l.At >= r.points.n {
+			return fmt.Errorf("a row that was sent is torn: %w", mem.ErrInvalidValue)
+		}
+		before, err := r.row(l.At)
+		if before == nil {
+			before = given[l.At]
+		}
+		switch {
+		case err != nil:
+			return err
+		case before == nil:
+			given[l.At] = l.Row
+			points, rows = append(points, l.At), append(rows, l.Row)
+		case !bytes.Equal(before, l.Row) && b.Times != "measured":
+			unlike = fmt.Errorf("point %d, %s: %w: it has\n%s\nand\n%s", l.At, Label(r.points.At(l.At)), ErrUnlike, before, l.Row)
+		}
+		return nil
+	})
+	if err == nil && len(rows) > 0 {
+		err = r.add(points, rows)
+	}
+	if err == nil {
+		err = unlike
+	}
+	return len(rows), err
+}
+
+// Results are all rows, once there are all.
+func (r *Rows) Results() (*Results, error) {
+	res := &Results{Axes: r.points.axes, Points: r.points.n, rows: r}
+	return res, res.survey()
+}
 
 // Take takes the rows of a journal, or of results as JSON lines, whose text has so many bytes. What is no row, such as
 // one that was torn when its writer was killed, is left out, and so are points that
@@ -183,7 +236,7 @@ func (r *Rows) add(points []int, rows [][]byte) error {
 	begin := make([]int64, len(rows))
 	for k, row := range rows {
 		begin[k] = int64(len(lines))
-		lines = append(lines, encodeLine(points[k], row)...)
+		lines = append(lines, EncodeLine(points[k], row)...)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -304,8 +357,7 @@ func Merge(journals []Text) (*Results, error) {
 	if err := m.missing(); err != nil {
 		return nil, err
 	}
-	res := &Results{Axes: r.points.axes, Points: r.points.Len(), rows: r}
-	return res, res.survey()
+	return r.Results()
 }
 
 // merger takes the rows of journals by their index alone.

@@ -128,6 +128,16 @@ func (c *Config) Row(ctx context.Context, settings []Setting) ([]byte, error) {
 	return c.make(ctx, s, how, key, settings)
 }
 
+// FailedRow is the row of a point that was given up.
+func (c *Config) FailedRow(ctx context.Context, settings []Setting, why string) ([]byte, error) {
+	s, _, key, err := c.read(ctx, settings)
+	if err != nil {
+		return nil, err
+	}
+	row := &Row{Point: key, Parameters: parametersOf(s, settings), Digest: &scenario.Digest{Error: why}}
+	return row.encode()
+}
+
 // make runs a point.
 func (c *Config) make(ctx context.Context, s *scenario.Scenario, how scenario.RunOptions, key string, settings []Setting) ([]byte, error) {
 	run, err := scenario.Run(ctx, s, how)

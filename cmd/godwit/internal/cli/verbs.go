@@ -7,6 +7,7 @@ func verbs() []*cobra.Command {
 	return []*cobra.Command{
 		newRun(),
 		newSweep(),
+		newCampaign(),
 		newCompare(),
 		newPredict(),
 		newExec(),

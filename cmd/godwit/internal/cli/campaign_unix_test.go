@@ -1,0 +1,130 @@
+//go:build unix
+
+package cli
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// pointScenario takes little: points of which many are to be made.
+const pointScenario = `
+params: {n: {type: integer, default: 1}}
+devices: [{name: d, driver: cpu, memory: 64 KiB}]
+buffers: [{name: a, size: 256, fill: 1}]
+commands: [{fill: a, offset: 0, size: 4 + 4 * (n % 32), pattern: 1}]
+`
+
+// fleet is a campaign's processes, which are killed and started again.
+type fleet struct {
+	t     *testing.T
+	dir   string
+	args  [][]string // of each process
+	procs []*exec.Cmd
+}
+
+func (f *fleet) start(i int) {
+	cmd := exec.CommandContext(f.t.Context(), built(f.t), f.args[i]...)
+	cmd.Dir = f.dir
+	log, err := os.OpenFile(filepath.Join(f.dir, fmt.Sprintf("%d.log", i)), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	require.NoError(f.t, err)
+	cmd.Stdout, cmd.Stderr = log, log
+	require.NoError(f.t, cmd.Start())
+	require.NoError(f.t, log.Close())
+	f.procs[i] = cmd
+}
+
+// kill kills a process, and starts it again.
+func (f *fleet) kill(i int) {
+	require.NoError(f.t, f.procs[i].Process.Kill())
+	_ = f.procs[i].Wait() // it was killed
+	f.start(i)
+}
+
+// TestACampaignThatIsKilledComesToTheSame: coordinator and workers get SIGKILL at random, and the results are the same
+// bytes as one process's. GODWIT_SOAK has 100,000 points and 100 kills.
+func TestACampaignThatIsKilledComesToTheSame(t *testing.T) {
+	points, kills := 10_000, 20
+	if os.Getenv("GODWIT_SOAK") != "" {
+		points, kills = 100_000, 100
+	}
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "s.yaml"), []byte(pointScenario), 0o600))
+	set := []string{"s.yaml", "--set", fmt.Sprintf("n=1..%d", points), "--fast", "--out"}
+	whole := exec.CommandContext(t.Context(), built(t), append(append([]string{"sweep"}, set...), "one.csv", "--out", "one.jsonl")...)
+	whole.Dir = dir
+	said, err := whole.CombinedOutput()
+	require.NoError(t, err, "%s", said)
+	info, err := os.Stat(filepath.Join(dir, "one.jsonl"))
+	require.NoError(t, err)
+
+	f := &fleet{t: t, dir: dir, args: [][]string{append(append([]string{"campaign", "serve", "--store", "store"}, set...), "many.csv", "--out", "many.jsonl")}}
+	f.procs = make([]*exec.Cmd, 9)
+	f.start(0)
+	var port []byte
+	require.Eventually(t, func() bool {
+		port, _ = os.ReadFile(filepath.Join(dir, "store", "port")) // not yet there
+		return len(port) > 0
+	}, time.Minute, 10*time.Millisecond)
+	for i := range 8 {
+		f.args = append(f.args, []string{"campaign", "work", "nats://127.0.0.1:" + strings.TrimSpace(string(port)), "--jobs", "1", "--name", fmt.Sprint("w", i)})
+		f.start(i + 1)
+	}
+	journal := func() int64 {
+		info, err := os.Stat(filepath.Join(dir, "store", "journal.rows"))
+		if err != nil {
+			return 0
+		}
+		return info.Size()
+	}
+	rng := rand.New(rand.NewPCG(37, 1))
+	for k := range kills {
+		require.Eventually(t, func() bool { return journal() > info.Size()*int64(k+1)/int64(kills+2) }, 5*time.Minute, time.Millisecond, "after %d kills", k)
+		f.kill(rng.IntN(len(f.procs)) * min(1, rng.IntN(4))) // the coordinator every third time
+	}
+	for i, p := range f.procs {
+		if err := p.Wait(); err != nil {
+			log, _ := os.ReadFile(filepath.Join(dir, fmt.Sprintf("%d.log", i))) // for the message
+			require.NoError(t, err, "%s", log)
+		}
+	}
+	for _, ext := range []string{".csv", ".jsonl"} {
+		want, err := os.ReadFile(filepath.Join(dir, "one"+ext))
+		require.NoError(t, err)
+		got, err := os.ReadFile(filepath.Join(dir, "many"+ext))
+		require.NoError(t, err)
+		require.True(t, string(want) == string(got), "%s differs", ext)
+	}
+}
+
+// TestCampaignsSayWhatIsWrong: before anything listens.
+func TestCampaignsSayWhatIsWrong(t *testing.T) {
+	dir := t.TempDir()
+	empty := filepath.Join(dir, "empty")
+	require.NoError(t, os.WriteFile(empty, nil, 0o600))
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"serve"}, "want a scenario's file"},
+		{[]string{"serve", "--example", "overlap", "--fast"}, "--store: where is the campaign to be kept?"},
+		{[]string{"serve", "--example", "overlap", "--store", dir}, "want --fast, which keeps no times, or --machine"},
+		{[]string{"serve", "--example", "overlap", "--store", dir, "--fast", "--listen", "0.0.0.0:0"}, "anybody might connect"},
+		{[]string{"serve", "--example", "overlap", "--store", dir, "--fast", "--listen", "here"}, "--listen here"},
+		{[]string{"serve", "--example", "overlap", "--store", dir, "--fast", "--token-file", empty}, "it is empty"},
+		{[]string{"serve", "--example", "overlap", "--store", dir, "--fast", "--tls-cert", empty}, "want all three"},
+		{[]string{"work"}, "accepts 1 arg"},
+	} {
+		_, _, err := godwit(t, append([]string{"campaign"}, c.args...)...)
+		require.ErrorContains(t, err, c.want)
+		require.False(t, isFailed(err), "%v", c.args)
+	}
+}

@@ -1,0 +1,460 @@
+package campaign
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"godwit/study/sweep"
+)
+
+// Coordinator has the rows of a sweep made by workers.
+type Coordinator struct {
+	Config *sweep.Config
+	Rows   *sweep.Rows
+	Sync   func() error // has the journal survive the computer
+	Say    func(format string, args ...any)
+	// Progress, where not nil, is called now and then.
+	Progress func(Status)
+
+	chunk, unit int // points
+
+	mu      sync.Mutex
+	workers map[string]*worker // protected by mu
+	unlike  error              // protected by mu: the first two rows that differ
+	fault   error              // protected by mu: why the campaign cannot be
+	ended   bool               // protected by mu
+	rate    meter              // protected by mu
+}
+
+// worker is what is known of one.
+type worker struct {
+	done int64
+	seen time.Time
+	rate meter
+}
+
+// meter is a rate over the last seconds.
+type meter struct {
+	at   time.Time
+	n    int64
+	rate float64 // a second
+}
+
+func (m *meter) note(now time.Time, n int64) {
+	if m.at.IsZero() {
+		m.at, m.n = now, n
+	} else if d := now.Sub(m.at).Seconds(); d >= 2 {
+		m.at, m.n, m.rate = now, n, float64(n-m.n)/d
+	}
+}
+
+// Status is how far a campaign is.
+type Status struct {
+	Points  int            `json:"points"`
+	Done    int            `json:"done"`
+	Rate    float64        `json:"points_per_second"`
+	ETA     float64        `json:"eta_seconds"` // 0 where it is not known
+	Workers []WorkerStatus `json:"workers"`     // those that were heard of in the last seconds, by name
+	Unlike  string         `json:"unlike,omitempty"`
+}
+
+// WorkerStatus is how far a worker is.
+type WorkerStatus struct {
+	Name string  `json:"name"`
+	Done int64   `json:"done"` // points, since it began
+	Rate float64 `json:"points_per_second"`
+}
+
+// Status is how far it is now.
+func (c *Coordinator) Status() Status {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := Status{Points: c.Rows.Points().Len(), Done: c.Rows.Have(), Workers: []WorkerStatus{}}
+	c.rate.note(time.Now(), int64(s.Done))
+	if s.Rate = c.rate.rate; s.Rate > 0 {
+		s.ETA = float64(s.Points-s.Done) / s.Rate
+	}
+	for name, w := range c.workers {
+		if time.Since(w.seen) < ackWait {
+			s.Workers = append(s.Workers, WorkerStatus{name, w.done, w.rate.rate})
+		}
+	}
+	slices.SortFunc(s.Workers, func(a, b WorkerStatus) int { return strings.Compare(a.Name, b.Name) })
+	if c.unlike != nil {
+		s.Unlike = c.unlike.Error()
+	}
+	return s
+}
+
+// Probe makes some points here, of which units and chunks are sized: of those, a chunk takes 0.2 s and a unit 4 s, so far as other
+// points are like these.
+func (c *Coordinator) Probe(ctx context.Context) error {
+	points := c.Rows.Points()
+	var longest time.Duration
+	largest := 1
+	for k := range 3 {
+		i, _ := c.Rows.Missing(k * (points.Len() - 1) / 2)
+		if i == points.Len() {
+			continue
+		}
+		began := time.Now()
+		row, err := c.Config.Row(ctx, points.At(i))
+		if err == nil {
+			_, err = c.Rows.Accept(sweep.EncodeLine(i, row))
+		}
+		if err != nil {
+			return err
+		}
+		longest, largest = max(longest, time.Since(began)), max(largest, len(row))
+	}
+	longest = max(longest, time.Microsecond)
+	c.chunk = max(1, min(int(chunkTime/longest), maxBody/2/largest))
+	c.unit = c.chunk * max(1, min(int(unitTime/longest)/c.chunk, 64))
+	return nil
+}
+
+// Run has workers at nc make what rows lack, and returns when there are all, or ctx ends. Any other error is one of
+// NATS: Run may be called again, with the same server or another. Afterwards Finding says what was found.
+func (c *Coordinator) Run(ctx context.Context, nc *nats.Conn) error {
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return err
+	}
+	r := &running{Coordinator: c, nc: nc, js: js, id: c.Rows.ID(), bodies: make(chan body, 64)}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	return r.run(ctx)
+}
+
+// Finding is that two rows of a point differ, nil where none do.
+func (c *Coordinator) Finding() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.unlike
+}
+
+// running is a campaign on a connection.
+type running struct {
+	*Coordinator
+	nc     *nats.Conn
+	js     jetstream.JetStream
+	id     string
+	units  jetstream.Stream
+	rows   jetstream.Stream
+	bodies chan body
+	next   int    // the point from which on units are to be published
+	last   uint64 // of ROWS, what was read
+}
+
+// body is a message of ROWS.
+type body struct {
+	lines []byte
+	seq   uint64
+}
+
+func (r *running) run(ctx context.Context) error {
+	if err := r.begin(ctx); err != nil {
+		return err
+	}
+	tick := time.NewTicker(200 * time.Millisecond)
+	defer tick.Stop()
+	for r.Rows.Have() < r.Rows.Points().Len() {
+		var err error
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case b := <-r.bodies:
+			err = r.take(ctx, b)
+		case <-tick.C:
+			err = r.refill(ctx)
+		}
+		r.mu.Lock()
+		fault := r.fault
+		r.mu.Unlock()
+		if err = errors.Join(fault, err); err != nil {
+			return err
+		}
+		if r.Progress != nil {
+			r.Progress(r.Status())
+		}
+	}
+	return r.end(ctx)
+}
+
+// begin makes the streams anew, and listens.
+func (r *running) begin(ctx context.Context) (err error) {
+	for _, name := range []string{unitsOf(r.id), rowsOf(r.id)} {
+		if err := r.js.DeleteStream(ctx, name); err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
+			return err
+		}
+	}
+	one := jetstream.StreamConfig{Name: unitsOf(r.id), Subjects: []string{topic(r.id, "unit.>")}, Retention: jetstream.WorkQueuePolicy,
+		Discard: jetstream.DiscardNew, DiscardNewPerSubject: true, MaxMsgsPerSubject: 1, Storage: jetstream.FileStorage, Replicas: 1}
+	if r.units, err = r.js.CreateStream(ctx, one); err != nil {
+		return err
+	}
+	one.Name, one.Subjects, one.Retention, one.AllowDirect = rowsOf(r.id), []string{topic(r.id, "rows.>")}, jetstream.LimitsPolicy, true
+	if r.rows, err = r.js.CreateStream(ctx, one); err != nil {
+		return err
+	}
+	if _, err = r.units.CreateConsumer(ctx, jetstream.ConsumerConfig{Durable: consumer, AckPolicy: jetstream.AckExplicitPolicy,
+		AckWait: ackWait, MaxDeliver: deliveries, MaxAckPending: 100_000}); err != nil {
+		return err
+	}
+	for subject, f := range map[string]nats.MsgHandler{
+		hello:                 r.greet,
+		topic(r.id, "alive"):  r.hear,
+		topic(r.id, "differ"): r.differ,
+		topic(r.id, "fault"):  r.faulty,
+		"$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES." + unitsOf(r.id) + "." + consumer: func(m *nats.Msg) { r.exhausted(ctx, m) },
+	} {
+		if _, err := r.nc.Subscribe(subject, f); err != nil {
+			return err
+		}
+	}
+	rows, err := r.rows.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{})
+	if err != nil {
+		return err
+	}
+	reading, err := rows.Consume(func(m jetstream.Msg) {
+		meta, err := m.Metadata()
+		if err != nil {
+			return // no message of a stream
+		}
+		select {
+		case r.bodies <- body{m.Data(), meta.Sequence.Stream}:
+		case <-ctx.Done():
+		}
+	}, jetstream.PullMaxMessages(64))
+	if err != nil {
+		return err
+	}
+	context.AfterFunc(ctx, reading.Stop)
+	return r.refill(ctx)
+}
+
+// take adds rows to the journal, with others that are there by now, and has them survive.
+func (r *running) take(ctx context.Context, b body) error {
+	lines, last := bytes.Clone(b.lines), b.seq
+	for more := true; more && len(lines) < 4<<20; {
+		select {
+		case b = <-r.bodies:
+			lines, last = append(lines, b.lines...), b.seq
+		default:
+			more = false
+		}
+	}
+	for {
+		_, err := r.Rows.Accept(lines)
+		if errors.Is(err, sweep.ErrUnlike) {
+			r.found(err)
+			err = nil
+		}
+		if err == nil {
+			err = r.Sync()
+		}
+		if err == nil {
+			r.last = last
+			return nil
+		}
+		r.Say("%v: trying again each second", err)
+		if pause(ctx, time.Second); ctx.Err() != nil {
+			return errors.Join(ctx.Err(), err)
+		}
+	}
+}
+
+// found keeps what was found.
+func (r *running) found(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.unlike == nil {
+		r.unlike = err
+		r.Say("%v", err)
+	}
+}
+
+// window is how many units are published at once.
+const window = 1000
+
+// refill publishes units where few are left, and once all are done and read, what is missing all the same.
+func (r *running) refill(ctx context.Context) error {
+	within, cancel := context.WithTimeout(ctx, 2*asking)
+	defer cancel()
+	info, err := r.units.Info(within)
+	if err != nil {
+		return err
+	}
+	n := r.Rows.Points().Len()
+	if info.State.Msgs == 0 && r.next >= n {
+		rows, err := r.rows.Info(within)
+		if err != nil {
+			return err
+		}
+		if rows.State.LastSeq > r.last {
+			return nil
+		}
+		r.next = 0
+	}
+	for left := int(info.State.Msgs); left < window && r.next < n; left++ {
+		lo, hi := r.Rows.Missing(r.next)
+		if lo == n {
+			r.next = n
+			return nil
+		}
+		hi = min(hi, lo+r.unit)
+		if err := r.publish(within, unit{lo, hi, r.chunk}); err != nil {
+			return err
+		}
+		r.next = hi
+	}
+	return nil
+}
+
+// publish publishes a unit, unless it is there.
+func (r *running) publish(ctx context.Context, u unit) error {
+	text, err := json.Marshal(u)
+	if err != nil {
+		return err
+	}
+	if _, err = r.js.Publish(ctx, u.subject(r.id), text); isThere(err) {
+		err = nil
+	}
+	return err
+}
+
+// greet tells a worker what there is to do.
+func (r *running) greet(m *nats.Msg) {
+	var g greeting
+	if json.Unmarshal(m.Data, &g) != nil {
+		return // nobody of ours
+	}
+	c := r.Config
+	s := spec{ID: r.id, File: c.File, Data: c.Data, Base: c.Base, Axes: c.Axes, Stamps: c.Stamps, Fast: c.Fast}
+	r.mu.Lock()
+	s.Ended = r.ended
+	r.mu.Unlock()
+	if g.Build != c.Build {
+		s = spec{Refused: fmt.Sprintf("it is of build %.12s, the campaign of %.12s", g.Build, c.Build)}
+	}
+	text, err := json.Marshal(s)
+	if err == nil {
+		err = m.Respond(text)
+	}
+	if err != nil {
+		r.Say("worker %s: %v", g.Name, err)
+	}
+}
+
+// hear notes that a worker is alive.
+func (r *running) hear(m *nats.Msg) {
+	var g greeting
+	if json.Unmarshal(m.Data, &g) != nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.workers == nil {
+		r.workers = make(map[string]*worker)
+	}
+	w := r.workers[g.Name]
+	if w == nil && len(r.workers) < 1<<16 {
+		w = &worker{}
+		r.workers[g.Name] = w
+	}
+	if w != nil {
+		w.done, w.seen = g.Done, time.Now()
+		w.rate.note(w.seen, g.Done)
+	}
+}
+
+// differ takes rows of a worker that are not those which ROWS has.
+func (r *running) differ(m *nats.Msg) {
+	select {
+	case r.bodies <- body{lines: m.Data, seq: r.last}: // compared when those are in the journal
+	default:
+	}
+}
+
+// faulty ends the campaign: a point's scenario is at fault, or its files are missing somewhere.
+func (r *running) faulty(m *nats.Msg) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.fault = errors.Join(r.fault, fmt.Errorf("%w: %s", ErrFault, m.Data))
+}
+
+// ErrFault is a point that cannot be made: its scenario is at fault, or lacks a file.
+var ErrFault = errors.New("a worker cannot make a point")
+
+// exhausted takes a unit that no worker has come to the end of out of the queue, in which it would stay for ever: its
+// points are units of their own, and one that is alone has a row that says so.
+func (r *running) exhausted(ctx context.Context, m *nats.Msg) {
+	var advisory struct {
+		Seq uint64 `json:"stream_seq"`
+	}
+	if json.Unmarshal(m.Data, &advisory) != nil {
+		return
+	}
+	if err := r.divide(ctx, advisory.Seq); err != nil && ctx.Err() == nil {
+		r.Say("a unit that %d workers did not finish: %v", deliveries, err)
+	}
+}
+
+func (r *running) divide(ctx context.Context, seq uint64) error {
+	msg, err := r.units.GetMsg(ctx, seq)
+	if err != nil {
+		return err
+	}
+	n := r.Rows.Points().Len()
+	u, err := parseUnit(msg.Data, n)
+	if err == nil {
+		err = r.units.DeleteMsg(ctx, seq)
+	}
+	if err != nil {
+		return err
+	}
+	if u.Hi-u.Lo == 1 {
+		row, err := r.Config.FailedRow(ctx, r.Rows.Points().At(u.Lo), fmt.Sprintf("given up: %d workers ended while they were at it", deliveries))
+		if err == nil {
+			_, err = r.js.Publish(ctx, chunkSubject(r.id, u.Lo, u.Hi), sweep.EncodeLine(u.Lo, row))
+		}
+		if isThere(err) {
+			err = nil
+		}
+		return err
+	}
+	for i := u.Lo; i < u.Hi; i++ {
+		if lo, _ := r.Rows.Missing(i); lo == i {
+			if err := r.publish(ctx, unit{i, i + 1, 1}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// end tells workers for a while that the campaign has ended: they ask each second.
+func (r *running) end(ctx context.Context) error {
+	r.mu.Lock()
+	r.ended = true
+	r.mu.Unlock()
+	for range 20 {
+		if pause(ctx, 100*time.Millisecond); ctx.Err() != nil {
+			break
+		}
+	}
+	for _, name := range []string{unitsOf(r.id), rowsOf(r.id)} {
+		_ = r.js.DeleteStream(ctx, name) // nobody needs it
+	}
+	return nil
+}

@@ -1,0 +1,268 @@
+package campaign
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/errgroup"
+
+	"godwit/study/sweep"
+)
+
+// Worker makes points for whoever coordinates a campaign.
+type Worker struct {
+	Name  string
+	Build string // as sweep.Config.Build: another's campaign is refused
+	Jobs  int    // points at once
+	// Config makes a sweep's: what only the worker knows is added.
+	Complete func(c *sweep.Config)
+	Say      func(format string, args ...any)
+
+	nc   *nats.Conn
+	js   jetstream.JetStream
+	done atomic.Int64
+}
+
+// ErrRefused is a worker that the coordinator does not want.
+var ErrRefused = errors.New("the coordinator refuses this worker")
+
+// errEnded is a campaign that has ended.
+var errEnded = errors.New("the campaign has ended")
+
+// Work works for the campaign that nc leads to until it ends (nil), ctx ends, or the worker may not, or
+// cannot, take part. While there is no coordinator it waits for one.
+func (w *Worker) Work(ctx context.Context, nc *nats.Conn) (err error) {
+	w.nc = nc
+	if w.js, err = jetstream.New(nc); err != nil {
+		return err
+	}
+	for {
+		s, err := w.ask(ctx)
+		if err == nil {
+			err = w.campaign(ctx, s)
+		}
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case errors.Is(err, errEnded):
+			return nil
+		case !transient(err):
+			return err
+		}
+		pause(ctx, 200*time.Millisecond)
+	}
+}
+
+// lost marks what another try may mend: there was no answer.
+type lost struct{ error }
+
+func (l lost) Unwrap() error { return l.error }
+
+func transient(err error) bool { return errors.As(err, new(lost)) }
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// ask asks the coordinator for its campaign.
+func (w *Worker) ask(ctx context.Context) (s spec, err error) {
+	text, err := json.Marshal(greeting{w.Name, w.Build, w.done.Load()})
+	if err != nil {
+		return s, err
+	}
+	within, cancel := context.WithTimeout(ctx, asking)
+	defer cancel()
+	msg, err := w.nc.RequestWithContext(within, hello, text)
+	if err != nil {
+		return s, lost{err}
+	}
+	if err := json.Unmarshal(msg.Data, &s); err != nil {
+		return s, lost{err}
+	}
+	switch {
+	case s.Refused != "":
+		return s, fmt.Errorf("%w: %s", ErrRefused, s.Refused)
+	case s.Ended:
+		return s, errEnded
+	}
+	return s, nil
+}
+
+// campaign leases units until the coordinator says that there are none any more, or is lost.
+func (w *Worker) campaign(ctx context.Context, s spec) error {
+	c := &sweep.Config{File: s.File, Data: s.Data, Base: s.Base, Axes: s.Axes, Stamps: s.Stamps, Fast: s.Fast, Build: w.Build}
+	w.Complete(c)
+	id, points, err := c.Identify(ctx)
+	if err != nil {
+		return err
+	}
+	if id != s.ID {
+		return fmt.Errorf("%w: a file that %s reads has other bytes here than there", ErrRefused, s.File)
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return w.alive(ctx, id) })
+	for range max(w.Jobs, 1) {
+		group.Go(func() error { return w.lease(ctx, c, id, points) })
+	}
+	return group.Wait()
+}
+
+// alive tells each second that the worker is there, and ends with the campaign.
+func (w *Worker) alive(ctx context.Context, id string) error {
+	for tick := 0; ctx.Err() == nil; tick++ {
+		text, err := json.Marshal(greeting{w.Name, w.Build, w.done.Load()})
+		if err == nil {
+			err = w.nc.Publish(topic(id, "alive"), text)
+		}
+		if err != nil && !w.nc.IsReconnecting() && !errors.Is(err, nats.ErrReconnectBufExceeded) {
+			return lost{err}
+		}
+		if s, err := w.ask(ctx); err == nil && s.ID != id {
+			return lost{errors.New("another campaign has begun")}
+		} else if errors.Is(err, errEnded) || errors.Is(err, ErrRefused) {
+			return err
+		}
+		pause(ctx, time.Second)
+	}
+	return ctx.Err()
+}
+
+// lease takes units one after another.
+func (w *Worker) lease(ctx context.Context, c *sweep.Config, id string, points sweep.Points) error {
+	for ctx.Err() == nil {
+		within, cancel := context.WithTimeout(ctx, asking)
+		cons, err := w.js.Consumer(within, unitsOf(id), consumer)
+		cancel()
+		for err == nil && ctx.Err() == nil {
+			var msg jetstream.Msg
+			if msg, err = cons.Next(jetstream.FetchMaxWait(asking)); errors.Is(err, nats.ErrTimeout) {
+				err = nil
+				continue
+			}
+			if err == nil {
+				err = w.make(ctx, c, id, points, msg)
+			}
+		}
+		if err != nil && !transient(err) && errors.Is(err, errPoint) {
+			return err
+		}
+		pause(ctx, 200*time.Millisecond) // its streams are being made, perhaps
+	}
+	return ctx.Err()
+}
+
+// errPoint is a point that cannot be made here.
+var errPoint = errors.New("a point cannot be made")
+
+// make makes what ROWS lacks of a unit, and says all the time that it is at it.
+func (w *Worker) make(ctx context.Context, c *sweep.Config, id string, points sweep.Points, msg jetstream.Msg) error {
+	u, err := parseUnit(msg.Data(), points.Len())
+	if err != nil {
+		return errors.Join(err, msg.Term())
+	}
+	working, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() {
+		for working.Err() == nil {
+			pause(working, ackWait/3)
+			_ = msg.InProgress() // or it is another's, which does no harm
+		}
+	}()
+	for lo := u.Lo; lo < u.Hi; lo += u.Chunk {
+		if err := w.chunk(ctx, c, id, points, lo, min(lo+u.Chunk, u.Hi)); err != nil {
+			return err
+		}
+	}
+	within, cancel := context.WithTimeout(ctx, asking)
+	defer cancel()
+	if err := msg.DoubleAck(within); err != nil {
+		return lost{err}
+	}
+	return nil
+}
+
+// chunk makes the rows of points lo to hi, without hi, and publishes them, unless they are there.
+func (w *Worker) chunk(ctx context.Context, c *sweep.Config, id string, points sweep.Points, lo, hi int) error {
+	if there, err := w.stored(ctx, id, chunkSubject(id, lo, hi)); err == nil && there != nil {
+		return nil
+	}
+	var body []byte
+	begins := []int{0} // of the lines in body
+	for i := lo; i < hi; i++ {
+		row, err := c.Row(ctx, points.At(i))
+		if err == nil && len(row) > maxBody {
+			row, err = c.FailedRow(ctx, points.At(i), fmt.Sprintf("its row has %d bytes: at most %d fit a campaign", len(row), maxBody))
+		}
+		if err != nil {
+			if ctx.Err() == nil {
+				_ = w.nc.Publish(topic(id, "fault"), []byte(err.Error())) // the coordinator ends; if it does not hear it, it hears the next
+			}
+			return fmt.Errorf("%w: %w", errPoint, err)
+		}
+		body = append(body, sweep.EncodeLine(i, row)...)
+		begins = append(begins, len(body))
+	}
+	if len(body) <= maxBody {
+		return w.publish(ctx, id, lo, hi, body)
+	}
+	for i := lo; i < hi; i++ {
+		if err := w.publish(ctx, id, i, i+1, body[begins[i-lo]:begins[i-lo+1]]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stored is the message that a subject of ROWS has, nil where it has none.
+func (w *Worker) stored(ctx context.Context, id, subject string) ([]byte, error) {
+	within, cancel := context.WithTimeout(ctx, asking)
+	defer cancel()
+	s, err := w.js.Stream(within, rowsOf(id))
+	if err != nil {
+		return nil, err
+	}
+	msg, err := s.GetLastMsgForSubject(within, subject)
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return msg.Data, nil
+}
+
+// publish publishes a chunk's rows, for as long as it takes: what was made is not thrown away because nobody
+// is there to take it. Rows of others that are there already are to be the same.
+func (w *Worker) publish(ctx context.Context, id string, lo, hi int, body []byte) error {
+	subject := chunkSubject(id, lo, hi)
+	for {
+		within, cancel := context.WithTimeout(ctx, asking)
+		_, err := w.js.Publish(within, subject, body)
+		cancel()
+		if err == nil {
+			w.done.Add(int64(hi - lo))
+			return nil
+		}
+		if isThere(err) {
+			before, err := w.stored(ctx, id, subject)
+			if err == nil && before != nil && !bytes.Equal(before, body) {
+				return w.nc.Publish(topic(id, "differ"), body)
+			}
+			return nil
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		pause(ctx, 200*time.Millisecond)
+	}
+}
