@@ -79,7 +79,7 @@ func isThere(err error) bool {
 	return errors.As(err, &api) && strings.Contains(api.Description, "maximum messages per subject")
 }
 
-// Connect is a connection to NATS that is made again for ever. onError, where not nil, is told when it is lost.
+// Connect is a connection to NATS that is made again for ever; name is what the server calls it. Close must follow.
 func Connect(url, name string, opts ...nats.Option) (*nats.Conn, error) {
 	return nats.Connect(url, append([]nats.Option{nats.Name("godwit " + name), nats.MaxReconnects(-1), nats.RetryOnFailedConnect(true),
 		nats.ReconnectWait(200 * time.Millisecond), nats.ReconnectJitter(100*time.Millisecond, 100*time.Millisecond),

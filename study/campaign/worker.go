@@ -21,9 +21,8 @@ type Worker struct {
 	Name  string
 	Build string // as sweep.Config.Build: another's campaign is refused
 	Jobs  int    // points at once
-	// Config makes a sweep's: what only the worker knows is added.
+	// Complete adds to a sweep what only the worker knows: how machines are found.
 	Complete func(c *sweep.Config)
-	Say      func(format string, args ...any)
 
 	nc   *nats.Conn
 	js   jetstream.JetStream
