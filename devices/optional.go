@@ -29,6 +29,13 @@ type HostBacked interface {
 	Unpin(b mem.Block)
 }
 
+// Claimed is a Device that is told how much of its memory a context takes at most, so that the library below is asked
+// for no more, and each block that leaves for another's sake leaves its bytes to that one.
+type Claimed interface {
+	// Claim says that a context takes so many bytes for buffers at most, 0 for any number, until end is called.
+	Claim(bytes uint64) (end func())
+}
+
 // SVMSpace gives kernels of devices that use shared virtual memory in place the
 // right to touch it. It is safe for use from many goroutines.
 type SVMSpace interface {

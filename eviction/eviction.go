@@ -23,6 +23,8 @@ type Candidate struct {
 	Used   uint64    // number of the last command that used the block, from 1; 0 is never
 	Write  float64   // time to write Back to the cheapest place
 	Fetch  float64   // time to fetch Fresh again from there
+	// Priority comes before the score: whatever a policy says, those of lower priority go first.
+	Priority int32
 }
 
 // Size is that of the block, in bytes.

@@ -128,8 +128,8 @@ func (d *device) Fits(m mem.MemoryID, victims []migration.Victim) bool {
 func (d *device) Takes(m mem.MemoryID, _ []migration.Want, _ migration.Want) bool {
 	return m == mem.Host
 }
-func (d *device) Stays(mem.BufferID, mem.MemoryID) eviction.Why { return eviction.Goes }
-func (d *device) Hangs(mem.Point) eviction.Why                  { return eviction.Goes }
+func (d *device) Stays(migration.Victim, []migration.Victim) eviction.Why { return eviction.Goes }
+func (d *device) Hangs(mem.Point) eviction.Why                            { return eviction.Goes }
 
 // bound is what the run has to move.
 func (r *run) bound(t testing.TB, capacity uint64) bound.Bound {

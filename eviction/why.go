@@ -11,7 +11,8 @@ type Why uint8
 // Counted: it holds its content only as far as a count says, and nobody else holds it
 // wholly. NoRoom: what it holds must be written back, and no memory has room for it.
 // Leaving: it goes already, from another memory. Foreign: it is no buffer of this
-// context. Goes: nothing keeps it.
+// context. Floor: its tenant would hold less than nobody else may take from it. Tenant: it is another's, and who needs
+// the room is at its cap, so that only its own may go. Goes: nothing keeps it.
 const (
 	Goes Why = iota
 	InUse
@@ -24,6 +25,8 @@ const (
 	NoRoom
 	Leaving
 	Foreign
+	Floor
+	Tenant
 )
 
 // String is the reason in a few words.
@@ -31,5 +34,6 @@ func (w Why) String() string {
 	return [...]string{
 		"may go", "the command uses it", "mapped", "pinned", "used in place", "waits for a user event", "waits for a host call",
 		"counted", "no room to write it back", "leaves another memory", "outside this context's buffers",
-	}[min(w, Foreign)]
+		"at its tenant's floor", "another tenant's, and this one is at its cap",
+	}[min(w, Tenant)]
 }

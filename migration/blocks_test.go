@@ -75,7 +75,7 @@ type roomy struct{}
 
 func (roomy) Fits(mem.MemoryID, []migration.Victim) bool                { return true }
 func (roomy) Takes(mem.MemoryID, []migration.Want, migration.Want) bool { return true }
-func (roomy) Stays(mem.BufferID, mem.MemoryID) eviction.Why             { return eviction.Goes }
+func (roomy) Stays(migration.Victim, []migration.Victim) eviction.Why   { return eviction.Goes }
 func (roomy) Hangs(mem.Point) eviction.Why                              { return eviction.Goes }
 
 // What is wanted: before, request, after.

@@ -86,8 +86,9 @@ type Room interface {
 	// Takes reports whether m has room for what is written back, over and above what
 	// the plan and wants need there, and nothing is made to leave for it.
 	Takes(m mem.MemoryID, wants []Want, more Want) bool
-	// Stays says what keeps a block that the planner does not know, such as a pin.
-	Stays(id mem.BufferID, m mem.MemoryID) eviction.Why
+	// Stays says what keeps a block that the planner does not know, such as a pin, where
+	// victims are going already.
+	Stays(v Victim, victims []Victim) eviction.Why
 	// Hangs says whether a point ends only once the program does something: Hangs,
 	// OnCall, or Goes.
 	Hangs(p mem.Point) eviction.Why
@@ -340,7 +341,7 @@ func (p *Planner) mayLeave(dst *Eviction, v *Victim, short []mem.MemoryID, room 
 	if b.leaving == p.evictions && b.leavingFrom != v.Memory {
 		return eviction.Leaving
 	}
-	if why := p.keeps(b, v, room); why != eviction.Goes {
+	if why := p.keeps(b, v, dst.Victims, room); why != eviction.Goes {
 		return why
 	}
 	if v.Back > 0 {
@@ -356,7 +357,7 @@ func (p *Planner) mayLeave(dst *Eviction, v *Victim, short []mem.MemoryID, room 
 }
 
 // keeps says what keeps a block, but for where it could be written back to.
-func (p *Planner) keeps(b *buffer, v *Victim, room Room) eviction.Why {
+func (p *Planner) keeps(b *buffer, v *Victim, victims []Victim, room Room) eviction.Why {
 	s := b.at(v.Memory)
 	switch k := p.blockAt(s, v.Range.Start); {
 	case k != nil && k.inUse == p.evictions:
@@ -368,7 +369,7 @@ func (p *Planner) keeps(b *buffer, v *Victim, room Room) eviction.Why {
 			return eviction.Mapped
 		}
 	}
-	if why := room.Stays(v.Buffer, v.Memory); why != eviction.Goes {
+	if why := room.Stays(*v, victims); why != eviction.Goes {
 		return why
 	}
 	return p.hangs(s, v.Range, room)
@@ -499,7 +500,7 @@ func (p *Planner) stays(dst *Eviction, m mem.MemoryID, short []mem.MemoryID, roo
 	for _, i := range p.residents[m] {
 		v := p.victim(&p.blocks[i])
 		b := p.buffers[uint32(v.Buffer)]
-		why, at := p.keeps(b, &v, room), m
+		why, at := p.keeps(b, &v, nil, room), m
 		if why == eviction.Goes {
 			if s := b.at(m); v.Back > 0 && s.held != nil && b.partlyBack(s, v.Range) {
 				why = eviction.Counted

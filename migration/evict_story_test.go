@@ -117,8 +117,8 @@ func (s *story) Takes(m mem.MemoryID, wants []migration.Want, more migration.Wan
 }
 
 // Stays implements migration.Room.
-func (s *story) Stays(id mem.BufferID, _ mem.MemoryID) eviction.Why {
-	if slices.Contains(s.keep, id) {
+func (s *story) Stays(v migration.Victim, _ []migration.Victim) eviction.Why {
+	if slices.Contains(s.keep, v.Buffer) {
 		return eviction.Pinned
 	}
 	return eviction.Goes

@@ -126,6 +126,8 @@ type buffer struct {
 	leaving     uint64       // the Evict (Planner.evictions) which made it leave a memory
 	leavingFrom mem.MemoryID // that memory
 
+	prio int32 // blocks of lower ones leave first
+
 	needed int32 // during wants, the place + 1 of its last need in Planner.needed; else 0
 }
 
@@ -224,6 +226,16 @@ func (p *Planner) slot() (*buffer, uint32, error) {
 	return b, uint32(len(p.buffers) - 1), nil
 }
 
+// Rank says of a buffer that was just made that its blocks leave only after those of lower priority have, whatever the policy says
+// of them; that of others is 0. It fails with mem.ErrInvalidBuffer where there is no such buffer.
+func (p *Planner) Rank(id mem.BufferID, priority int32) error {
+	b, err := p.buffer(id)
+	if err == nil {
+		b.prio = priority
+	}
+	return err
+}
+
 // Release forgets a buffer; its ID is never valid again. What has to end before
 // its blocks may be freed is what Points says beforehand. It fails with
 // mem.ErrInvalidBuffer where there is no such buffer, and, changing nothing, with
@@ -240,7 +252,7 @@ func (p *Planner) Release(id mem.BufferID) error {
 	for i := range b.stores {
 		p.removeBlocks(b, &b.stores[i], mem.Range{End: b.content.Size()})
 	}
-	b.live, b.partly, b.host, b.align = false, false, nil, 0
+	b.live, b.partly, b.host, b.align, b.prio = false, false, nil, 0, 0
 	b.content = rangemap.Map[content]{}
 	clear(b.stores)
 	b.stores = b.stores[:0]

@@ -44,6 +44,7 @@ type ranking struct {
 
 // ranked is a block's place.
 type ranked struct {
+	prio   int32
 	score  float64
 	used   uint64
 	id     mem.BufferID
@@ -53,7 +54,7 @@ type ranked struct {
 }
 
 func (a *ranked) before(b *ranked) bool {
-	return cmp.Or(cmp.Compare(a.score, b.score), cmp.Compare(a.used, b.used), cmp.Compare(a.id, b.id), cmp.Compare(a.start, b.start)) < 0
+	return cmp.Or(cmp.Compare(a.prio, b.prio), cmp.Compare(a.score, b.score), cmp.Compare(a.used, b.used), cmp.Compare(a.id, b.id), cmp.Compare(a.start, b.start)) < 0
 }
 
 // inOrder brings the order of a memory's blocks up to date. A question (Eviction.Asked) has one of
@@ -129,13 +130,13 @@ func (p *Planner) number(i int32) {
 // ranked is a block's place.
 func (p *Planner) ranked(r *ranking, i int32) ranked {
 	k := &p.blocks[i]
-	return ranked{p.score(r, p.candidate(k)), k.used, p.buffers[k.buffer].id(k.buffer), k.r.Start, i, k.serial}
+	return ranked{p.buffers[k.buffer].prio, p.score(r, p.candidate(k)), k.used, p.buffers[k.buffer].id(k.buffer), k.r.Start, i, k.serial}
 }
 
 // candidate is what a policy is told of a block, valid until the next call.
 func (p *Planner) candidate(k *block) *eviction.Candidate {
 	c, b := &p.scoring, p.buffers[k.buffer]
-	*c = eviction.Candidate{Buffer: b.id(k.buffer), Memory: k.memory, Range: k.r, Used: k.used}
+	*c = eviction.Candidate{Buffer: b.id(k.buffer), Memory: k.memory, Range: k.r, Used: k.used, Priority: b.prio}
 	c.Fresh, c.Back = b.worth(b.at(k.memory), k.r)
 	c.Write, c.Fetch = p.seconds(k.memory, mem.Host, c.Back), p.seconds(mem.Host, k.memory, c.Fresh)
 	return c
@@ -177,7 +178,7 @@ func (p *Planner) next(r *ranking) (v Victim, ok bool) {
 }
 
 func (v *Victim) cheaper(than *Victim) bool {
-	return cmp.Or(cmp.Compare(v.Score, than.Score), cmp.Compare(v.Used, than.Used), cmp.Compare(v.Buffer, than.Buffer), cmp.Compare(v.Range.Start, than.Range.Start)) < 0
+	return cmp.Or(cmp.Compare(v.Priority, than.Priority), cmp.Compare(v.Score, than.Score), cmp.Compare(v.Used, than.Used), cmp.Compare(v.Buffer, than.Buffer), cmp.Compare(v.Range.Start, than.Range.Start)) < 0
 }
 
 // cheapest takes the block on top that is not in use.

@@ -46,6 +46,7 @@ type root struct {
 	few       [2]blocks            // protected by c.mu; where blocks are, of few memories
 	locked    *locked              // protected by c.mu; nil where the host's block is not page-locked
 	backed    bool                 // protected by c.mu: it was locked for what is written back
+	tenant    *Tenant              // immutable; nil where it is nobody's
 	svm       *svmRoot             // immutable; nil where it is no shared virtual memory
 	last      mem.Point            // protected by c.mu: of the command that freed it, where it is
 	hint      mem.Hint             // protected by c.mu: of how long its blocks will live
@@ -101,7 +102,12 @@ func (c *Context) CreateBuffer(size uint64, flags Flags, host []byte) (*Buffer, 
 }
 
 // CreateNamedBuffer is CreateBuffer with a name for errors, leaks and traces.
-func (c *Context) CreateNamedBuffer(name string, size uint64, flags Flags, host []byte) (b *Buffer, err error) {
+func (c *Context) CreateNamedBuffer(name string, size uint64, flags Flags, host []byte) (*Buffer, error) {
+	return c.create(name, size, flags, host, nil)
+}
+
+// create is CreateNamedBuffer for a buffer of a tenant's, if not nil.
+func (c *Context) create(name string, size uint64, flags Flags, host []byte, of *Tenant) (b *Buffer, err error) {
 	view, err := subbuffer.Whole(size, flags)
 	if err != nil {
 		return nil, err
@@ -129,28 +135,38 @@ func (c *Context) CreateNamedBuffer(name string, size uint64, flags Flags, host 
 			}
 		}()
 	}
-	return c.createBuffer(name, view, host, pages)
+	return c.createBuffer(name, view, host, pages, of)
 }
 
 // createBuffer makes a buffer; pages is its memory on the host, if not nil.
-func (c *Context) createBuffer(name string, view subbuffer.View, host []byte, pages *locked) (*Buffer, error) {
+func (c *Context) createBuffer(name string, view subbuffer.View, host []byte, pages *locked, of *Tenant) (*Buffer, error) {
 	size, flags := view.Range.Size(), view.Flags
 	if err := c.begin("buffer"); err != nil {
 		return nil, err
 	}
 	defer c.unlock()
+	if of != nil && of.closed {
+		return nil, fmt.Errorf("buffer of tenant %s, which was closed: %w", of, mem.ErrInvalidOperation)
+	}
 	if flags&UseHostPtr != 0 {
 		if b, ok, err := c.aliasSVM(view, host); ok {
+			if err == nil && of != nil {
+				b.refs = 0
+				return nil, errors.Join(fmt.Errorf("buffer of tenant %s over shared virtual memory, which is nobody's: %w", of, mem.ErrInvalidOperation), c.unview(b.root))
+			}
 			return b, err
 		}
 	}
-	r := &root{name: name, size: size, user: flags&UseHostPtr != 0, locked: pages, views: 1}
+	r := &root{tenant: of, name: name, size: size, user: flags&UseHostPtr != 0, locked: pages, views: 1}
 	r.byRange = c.byRange(size, flags)
 	if err := c.initialise(r, flags, host); err != nil {
 		return nil, err
 	}
 	if err := c.register(r, host != nil); err != nil {
 		return nil, errors.Join(err, c.freeRoot(r))
+	}
+	if of != nil {
+		of.buffers++
 	}
 	if c.stamper != nil && host != nil {
 		c.stamper.Created(r.onHost(), r.id, host)
@@ -168,6 +184,11 @@ func (c *Context) register(r *root, content bool) error {
 	if r.id, err = c.planner.Create(r.size, valid); err != nil {
 		return err
 	}
+	if r.tenant != nil {
+		if err := c.planner.Rank(r.id, r.tenant.o.Priority); err != nil {
+			return err
+		}
+	}
 	if r.byRange {
 		if err := c.planner.ByRange(r.id, c.align); err != nil {
 			return err
@@ -180,7 +201,7 @@ func (c *Context) register(r *root, content bool) error {
 	}
 	c.roots[r.id] = r
 	if c.opts.Trace != nil {
-		created := trace.BufferRecord{Buffer: r.id, Name: r.name, Size: r.size, Whole: !r.byRange && c.byRange(r.size, 0)}
+		created := trace.BufferRecord{Buffer: r.id, Name: r.name, Size: r.size, Whole: !r.byRange && c.byRange(r.size, 0), Tenant: r.tenant.record()}
 		if content {
 			created.Version = c.planner.Version()
 		}

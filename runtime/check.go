@@ -126,7 +126,7 @@ func (c *Context) checkResources(count []int) error {
 			errs = append(errs, fmt.Errorf("resource of %s: %d live blocks, %d in use", c.topo.Name(mem.MemoryID(i)), live, count[i]))
 		}
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, c.checkTenants())...)
 }
 
 // check tests the table against itself.

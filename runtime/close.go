@@ -212,6 +212,9 @@ func (c *Context) freeAll() error {
 // devices. c.mu is held.
 func (c *Context) closeDevices() error {
 	errs := []error{c.host.Close(), c.closeArena()}
+	for _, end := range c.claims {
+		end()
+	}
 	if c.opts.OwnDevices {
 		for i := range c.mems[1:] {
 			errs = append(errs, c.opts.closeDevice(c.mems[i+1].dev))

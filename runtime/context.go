@@ -137,6 +137,7 @@ type Context struct {
 	topo      *mem.Topology      // immutable
 	by        devices.Executor   // immutable
 	start     uint64             // immutable: nanoseconds of by's
+	claims    []func()           // immutable: end what devices were told that the context takes
 	userLine  *mem.Timeline      // immutable
 	events    eventTable         // has its own lock
 	callbacks callbacks          // has its own lock
@@ -169,6 +170,7 @@ type Context struct {
 	gates      gates                  // protected by mu
 	lent       lentCopies             // protected by mu
 	evicting   evicting               // protected by mu
+	tenants    []*Tenant              // protected by mu: not closed
 	queueSeq   int                    // protected by mu: for made-up names
 	commandSeq uint64                 // protected by mu: commands that were planned and had storage
 	replaySeq  uint64                 // protected by mu: tries to place a graph's buffers

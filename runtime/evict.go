@@ -104,7 +104,17 @@ func (r evictRoom) Fits(m mem.MemoryID, victims []migration.Victim) bool {
 		b, _ := c.roots[victims[i].Buffer].blockAt(m, victims[i].Range.Start)
 		e.gone = append(e.gone, *b)
 	}
-	return c.mems[m].res.Fits(c.wanted(m), e.gone, &c.scratch.reuse)
+	return c.fits(m, c.wanted(m), victims, &c.scratch.reuse)
+}
+
+// fits reports whether requests would find room on a memory, and pass no tenant's cap, if the victims were gone, whose blocks
+// are in evicting.gone. c.mu is held.
+func (c *Context) fits(m mem.MemoryID, reqs []mem.Request, victims []migration.Victim, reuse *mem.Reuse) bool {
+	var gone []mem.Block
+	if len(victims) > 0 {
+		gone = c.evicting.gone
+	}
+	return c.mems[m].res.Fits(reqs, gone, reuse) && c.fitsTenants(m, reqs, victims, reuse)
 }
 
 // Takes implements migration.Room. A device that would have less than an eighth of its
@@ -128,19 +138,19 @@ func (r evictRoom) Takes(m mem.MemoryID, wants []migration.Want, more migration.
 			return false
 		}
 	}
-	return c.mems[m].res.Fits(reqs, nil, nil)
+	return c.fits(m, reqs, nil, nil)
 }
 
 // Stays implements migration.Room.
-func (r evictRoom) Stays(id mem.BufferID, m mem.MemoryID) eviction.Why {
-	root := r.c.roots[id]
+func (r evictRoom) Stays(v migration.Victim, victims []migration.Victim) eviction.Why {
+	root := r.c.roots[v.Buffer]
 	switch {
-	case root.pins[m] > 0:
+	case root.pins[v.Memory] > 0:
 		return eviction.Pinned
 	case len(root.maps) > 0:
 		return eviction.Mapped
 	}
-	return eviction.Goes
+	return r.c.tenantKeeps(&v, victims)
 }
 
 // Hangs implements migration.Room.
@@ -304,7 +314,7 @@ func (c *Context) backStorage() error {
 		}
 		e := &c.evicting
 		e.reqs = append(e.reqs[:0], c.request(w))
-		outcome, err := c.mems[w.Memory].res.AllocAll(e.reqs, e.given[:], nil)
+		outcome, err := c.alloc(w.Memory, e.reqs, e.given[:], nil)
 		if err == nil && outcome != mem.Ready {
 			err = c.outOfMemory(w.Memory, outcome)
 		}
@@ -360,6 +370,10 @@ func (c *Context) evictOne(v *migration.Victim) error {
 	c.planner.Evicted(v)
 	c.evicting.did = true
 	r := c.roots[v.Buffer]
+	if r.tenant != nil {
+		at := &r.tenant.on[v.Memory]
+		at.evictions, at.evicted = at.evictions+1, at.evicted+v.Range.Size()
+	}
 	if c.opts.Trace != nil {
 		c.recordEviction(v, false)
 	}
@@ -454,7 +468,7 @@ func (c *Context) outOfMemory(m mem.MemoryID, outcome mem.Outcome) error {
 		}
 	}
 	e.Hopeless = e.Capacity > 0 && needs > e.Capacity
-	return e
+	return c.atCap(m, e)
 }
 
 // wants reports whether the scratch plan wants a block of a buffer on a memory, which may

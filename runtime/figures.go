@@ -7,6 +7,7 @@ type Figures struct {
 	Links    []LinkBytes   // that bytes have gone over
 	Memories []MemoryBytes // by MemoryID, the host's first
 	Queues   []QueueDepth  // the user's, in no order
+	Tenants  []TenantBytes // by tenant and memory
 }
 
 // LinkBytes is what has gone from one memory to another, in bytes: of what went by
@@ -44,6 +45,9 @@ func (c *Context) Figures() (f Figures) {
 	for m := range mem.MemoryID(len(c.mems)) {
 		st := c.mems[m].res.Stats()
 		f.Memories = append(f.Memories, MemoryBytes{c.topo.Name(m), st.Live, st.PeakLive, st.Capacity, c.planner.Footprint(m).WholePeak})
+	}
+	for _, t := range c.tenants {
+		f.Tenants = t.figures(f.Tenants)
 	}
 	for _, q := range c.queues {
 		d := QueueDepth{Queue: q.name, Device: c.topo.Name(q.mem)}

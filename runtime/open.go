@@ -106,9 +106,23 @@ func newContext(ctx context.Context, o Options) (*Context, error) {
 	if err := c.openPlanner(ctx); err != nil {
 		return nil, errors.Join(err, c.mover.Close(), c.host.Close())
 	}
+	c.claim()
 	c.locks.from = chooseLocker(o.Devices)
 	c.open.Store(new(c.mover.Lazy()))
 	return c, nil
+}
+
+// claim tells devices what the context takes of their memory at most.
+func (c *Context) claim() {
+	for i := range c.mems[1:] {
+		if d, ok := c.mems[i+1].dev.(devices.Claimed); ok {
+			var most uint64
+			if i+1 < len(c.opts.Caps) {
+				most = c.opts.Caps[i+1]
+			}
+			c.claims = append(c.claims, d.Claim(most))
+		}
+	}
 }
 
 // openPlanner finds out the ways between memories, and makes the planner. Links that the

@@ -114,7 +114,7 @@ func (c *Context) askForRoom() {
 	e.ev.Victims = e.ev.Victims[:0]
 	for i := range s.wants {
 		m := s.wants[i].Memory
-		if !slices.Contains(e.short, m) && !c.mems[m].res.Fits(c.wanted(m), nil, &s.reuse) {
+		if !slices.Contains(e.short, m) && !c.fits(m, c.wanted(m), nil, &s.reuse) {
 			e.short = append(e.short, m)
 		}
 	}

@@ -40,7 +40,7 @@ func (c *Context) fit(first int) {
 		apart := slices.ContainsFunc(wants, func(o want) bool {
 			return o.Buffer == w.Buffer && o.Memory == w.Memory && o.Span != w.Span
 		})
-		if apart || !c.mems[w.Memory].res.Fits(c.wanted(w.Memory), nil, nil) {
+		if apart || !c.fits(w.Memory, c.wanted(w.Memory), nil, nil) {
 			w.Range = was
 		}
 	}
@@ -72,7 +72,7 @@ func (c *Context) regrow(w *want) error {
 			}
 		}
 		err = fmt.Errorf("new block for %v of buffer %s on %s: %w", in, r.label(), c.topo.Name(w.Memory), err)
-		err = errors.Join(err, c.mems[w.Memory].res.FreeAfter(w.block, e.until))
+		err = errors.Join(err, c.free(r, w.Memory, w.block, e.until))
 		w.block = mem.Block{}
 		return err
 	}

@@ -168,7 +168,7 @@ func (c *Context) obtainOn(m mem.MemoryID, from int) (mem.Outcome, error) {
 		s.given = append(s.given, mem.Block{})
 	}
 	given, first := s.given[:len(s.reqs)], len(s.reuse.Busy)
-	outcome, err := c.mems[m].res.AllocAll(s.reqs, given, &s.reuse)
+	outcome, err := c.alloc(m, s.reqs, given, &s.reuse)
 	if err != nil {
 		return outcome, fmt.Errorf("storage on %s: %w", c.topo.Name(m), err)
 	}
@@ -198,7 +198,7 @@ func (c *Context) freeWants(first int) error {
 	var errs []error
 	for i := first; i < len(c.scratch.wants); i++ {
 		if w := &c.scratch.wants[i]; !w.block.IsZero() {
-			errs = append(errs, c.mems[w.Memory].res.FreeAfter(w.block, c.busy(w)))
+			errs = append(errs, c.free(c.roots[w.Buffer], w.Memory, w.block, c.busy(w)))
 		}
 	}
 	c.scratch.wants = c.scratch.wants[:first]
@@ -242,6 +242,9 @@ func (c *Context) drop(r *root) error {
 	}
 	c.keepLentCopies(r)
 	errs := []error{c.uncount(r), c.freeRoot(r)}
+	if r.tenant != nil {
+		r.tenant.buffers--
+	}
 	c.rootReleased(r, last)
 	if r.locked != nil {
 		c.unlockStorage(r, last)
@@ -260,7 +263,7 @@ func (c *Context) freeBlock(r *root, m mem.MemoryID, in mem.Range, after []mem.P
 	at, _ := r.blockAt(m, in.Start)
 	b := *at
 	r.on(m).Set(in, mem.Block{})
-	return c.resource(r, m).FreeAfter(b, after)
+	return c.free(r, m, b, after)
 }
 
 // freeRoot frees a root's blocks after the points that use them. c.mu is held.
@@ -277,7 +280,7 @@ func (c *Context) freeRoot(r *root) error {
 				continue
 			}
 			c.scratch.points = c.planner.Points(c.scratch.points[:0], r.id, m, in)
-			errs = append(errs, c.resource(r, m).FreeAfter(*b, c.scratch.points))
+			errs = append(errs, c.free(r, m, *b, c.scratch.points))
 		}
 	}
 	r.blocks = nil

@@ -35,6 +35,7 @@ type Device struct {
 	node    int // of the NUMA nodes
 	pinned  *storage.PinnedNodes
 	staging staging
+	carves  bool         // immutable: blocks may be carved
 	direct  bool         // immutable: blocks are in this process's memory; see direct.go
 	busy    atomic.Int32 // queues and modules not yet closed
 	lost    atomic.Bool  // the device reported that it is gone
@@ -44,6 +45,7 @@ type Device struct {
 var (
 	_ devices.Device     = (*Device)(nil)
 	_ devices.PageLocker = (*Device)(nil)
+	_ devices.Claimed    = (*Device)(nil)
 
 	_ devices.Windowed = (*Device)(nil)
 )
@@ -60,8 +62,9 @@ func newDevice(dr *driver, h *host, f Found, opts options) (*Device, error) {
 		d.info.MaxAlloc = min(d.info.MaxAlloc, d.info.GlobalMemory)
 	}
 	d.info.SharesHost = !opts.bus.or(!d.info.SharesHost)
-	carve := opts.carve.or(!d.info.SharesHost && h.worker == nil) // checkers look at whole cl_mems
-	d.direct = !carve && opts.direct.or(true) && d.isDirect()
+	d.carves = opts.carve.or(h.worker == nil) // checkers look at whole cl_mems
+	carve := d.carves && opts.carve.or(!d.info.SharesHost || opts.memory != 0)
+	d.direct = (!carve || opts.memory != 0) && opts.direct.or(true) && d.isDirect()
 	d.store = newStore(d, carve, opts.slab)
 	d.memory = storage.NewBlocks(d.name, d.info.BaseAlign, d.store)
 	d.node = nodeOf(d.id)

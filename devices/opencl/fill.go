@@ -155,7 +155,7 @@ func (r *record) fillPeer(cmd *devices.Command, from, to *Device, srcLen, dstLen
 		return err
 	}
 	r.cmd.Op = within
-	if cmd.Op == devices.OpCopyRect && (r.cmd.Src == r.cmd.Dst && r.cmd.SrcPitch != r.cmd.DstPitch || r.host.quirks.subRectsCrash && from.store.carve) {
+	if cmd.Op == devices.OpCopyRect && (r.cmd.Src == r.cmd.Dst && r.cmd.SrcPitch != r.cmd.DstPitch || r.host.quirks.subRectsCrash && from.store.carve.Load()) {
 		// OpenCL takes rectangles within one cl_mem only with equal pitches.
 		r.cmd.ByRows = 1
 	}

@@ -38,7 +38,7 @@ func pairsOf(ctx context.Context, first int, found []Found) (pairs []Pair) {
 	defer h.fabric.close()
 	devs := make([]*Device, len(found)) // as far as links need them
 	for i, f := range found {
-		devs[i] = &Device{host: h, name: f.Info.Name, info: f.Info, id: f.device.ID, store: &store{carve: true}}
+		devs[i] = &Device{host: h, name: f.Info.Name, info: f.Info, id: f.device.ID, store: newStore(&Device{}, true, 0)}
 	}
 	for i, d := range devs {
 		for k, o := range devs {

@@ -130,7 +130,7 @@ func (s *store) Fits(reqs []mem.Request, gone []storage.Gone) bool {
 		}
 	}
 	room := s.room()
-	if !s.carve { // each block is a buffer of its own
+	if !s.carve.Load() { // each block is a buffer of its own
 		return storage.FitsIn(room, reqs, gone, func(n uint64) uint64 { return padded(n, s.dev.isDiscrete()) })
 	}
 	s.holes = s.holes[:0]

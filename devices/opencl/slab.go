@@ -16,6 +16,7 @@ import (
 // slab is one; its fields are protected by the store's mu.
 type slab struct {
 	mem    ocl.Mem
+	memory uintptr // where its bytes are in this process, if they are
 	region *bufalloc.Region
 	size   uint64         // bytes of the cl_mem
 	window *nvlink.Window // of which the cl_mem is an import; else nil
@@ -72,7 +73,7 @@ func (s *store) newSlab(size uint64) *slab {
 		sl.mem, sl.window = s.createWindow(size)
 	} else {
 		sl.size = padded(size, true) // the engine may have been lost since
-		sl.mem, _ = s.create(size, true)
+		sl.mem, sl.memory = s.create(size, true)
 	}
 	if s.learn(sl); sl.mem == 0 {
 		return nil
@@ -109,7 +110,7 @@ func (s *store) learn(sl *slab) {
 // room is how many bytes of new slabs there should be room for. mu is held.
 func (s *store) room() uint64 {
 	most := s.most
-	if limit := s.dev.info.GlobalMemory; limit != 0 {
+	if limit := s.limit(); limit != 0 {
 		most = min(most, limit)
 	}
 	return most - min(most, s.reserved)
@@ -142,6 +143,9 @@ func (s *store) place(sl *slab, o *object, size, align uint64) bool {
 		return false
 	}
 	o.slab, o.chunk, o.off = sl, c, off
+	if sl.memory != 0 {
+		o.memory = sl.memory + uintptr(off)
+	}
 	sl.live++
 	return true
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"godwit/bufalloc"
@@ -27,7 +28,8 @@ import (
 //
 // Direct: the same, in memory of this process's (direct.go).
 //
-// Carved: a chunk of a slab, which is one large cl_mem. The form of discrete
+// Carved: a chunk of a slab, which is one large cl_mem, perhaps a direct one. The form of all devices in contexts with
+// caps, since there blocks come and go; and of discrete
 // devices, where creating and first touching a buffer costs tens of
 // microseconds and more. No command ever names the slab: each uses a cl
 // sub-buffer of it, of the whole block (made on first use) or of the part that a
@@ -59,17 +61,18 @@ type object struct {
 	chunk   bufalloc.Chunk // carved
 	off     uint64         // carved: bytes into the slab
 	base    ocl.Mem        // whole: the block's own
-	memory  uintptr        // direct: where the bytes are
+	memory  uintptr        // direct, or carved of such a slab: where the bytes are
 	parts   []part         // sub-buffers; carved: what transfers use is one of the whole block
 }
 
 // store implements storage.Store for a device. Lock order: Blocks' lock, mu.
 type store struct {
-	dev      *Device
-	carve    bool
-	slabSize uint64
+	dev   *Device
+	carve atomic.Bool // new blocks are carved out of slabs; never taken back
 
 	mu       sync.Mutex
+	slabSize uint64         // protected by mu
+	claims   claims         // protected by mu
 	engine   *nvlink.Engine // protected by mu: makes the windows that slabs are; nil where they are none
 	gpu      int            // protected by mu: the engine's index of the device
 	objects  []object       // protected by mu
@@ -92,7 +95,54 @@ func newStore(d *Device, carve bool, slabSize uint64) *store {
 	if d.info.MaxAlloc != 0 {
 		slabSize = min(slabSize, d.info.MaxAlloc)
 	}
-	return &store{dev: d, carve: carve, slabSize: slabSize, most: math.MaxUint64}
+	s := &store{dev: d, slabSize: slabSize, most: math.MaxUint64}
+	s.carve.Store(carve)
+	return s
+}
+
+// claims are what contexts take of a device at most.
+type claims struct {
+	any     int    // contexts that may take all
+	bytes   uint64 // of those that have a cap
+	largest uint64 // block, ever
+}
+
+// Claim implements devices.Claimed. Where a context has a cap its blocks are carved, whatever the device: buffers that come and
+// go with each eviction cost a library that makes them more than the copies do. Checkers look at whole cl_mems.
+func (d *Device) Claim(bytes uint64) (end func()) {
+	s := d.store
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if bytes == 0 {
+		s.claims.any++
+		return func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.claims.any--
+		}
+	}
+	s.claims.bytes += bytes
+	if d.carves {
+		s.carve.Store(true)
+		s.slabSize = min(s.slabSize, padded(bytes, true))
+	}
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.claims.bytes -= bytes
+	}
+}
+
+// limit is how many bytes of cl_mems there are at most; 0 is no limit. Where all contexts have caps it is these, and one block,
+// since blocks of several sizes leave holes. mu is held.
+func (s *store) limit() uint64 {
+	all := s.dev.info.GlobalMemory
+	if c := &s.claims; c.any == 0 && c.bytes > 0 && s.carve.Load() {
+		if n := c.bytes + padded(c.largest, true); all == 0 || n < all {
+			return n
+		}
+	}
+	return all
 }
 
 // Take implements storage.Store.
@@ -109,7 +159,8 @@ func (s *store) takeOne(size, align uint64) (storage.Place, bool) {
 		return storage.Place{}, false
 	}
 	o, ok := object{live: true, size: size}, false
-	if s.carve {
+	s.claims.largest = max(s.claims.largest, size)
+	if s.carve.Load() {
 		ok = s.carveOut(&o, size, align)
 	} else {
 		o.base, o.memory = s.create(size, s.dev.isDiscrete())
@@ -141,7 +192,7 @@ func padded(size uint64, touched bool) uint64 {
 
 // within reports whether a cl_mem of n bytes is within the device's memory. mu is held.
 func (s *store) within(n uint64) bool {
-	limit := s.dev.info.GlobalMemory
+	limit := s.limit()
 	return limit == 0 || n <= limit && s.reserved <= limit-n
 }
 

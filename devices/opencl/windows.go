@@ -110,7 +110,7 @@ func (d *Device) link(other devices.Device, open func(*fabric) error) (e *nvlink
 		err = fmt.Errorf("no link to %s: %w", other.Info().Name, mem.ErrInvalidOperation)
 	case !h.quirks.windows:
 		err = fmt.Errorf("%s: %w", noWindows, mem.ErrInvalidOperation)
-	case !d.store.carve || !o.store.carve:
+	case !d.store.carve.Load() || !o.store.carve.Load():
 		err = fmt.Errorf("windows take blocks that are carved (carve=on): %w", mem.ErrInvalidOperation)
 	default:
 		if err = errors.Join(d.usable(), o.usable()); err == nil && open != nil {

@@ -11,12 +11,10 @@ import (
 // back but still waiting for a point included.
 type Limit struct {
 	base
-	max uint64 // immutable
 
-	mu    sync.Mutex
-	held  uint64                 // protected by mu: live, pending included
-	live  map[mem.Block]struct{} // protected by mu
-	waits pending                // protected by mu
+	mu      sync.Mutex
+	ceiling Ceiling                // protected by mu
+	live    map[mem.Block]struct{} // protected by mu
 }
 
 // NewLimit returns a ceiling of max bytes over up. It fails with
@@ -25,24 +23,21 @@ func NewLimit(up mem.Resource, max uint64) (*Limit, error) {
 	if max == 0 {
 		return nil, fmt.Errorf("limit of 0 bytes: a ceiling must leave room for something: %w", mem.ErrInvalidValue)
 	}
-	return &Limit{base: base{up}, max: max, live: make(map[mem.Block]struct{})}, nil
+	return &Limit{base: base{up}, ceiling: Ceiling{Max: max}, live: make(map[mem.Block]struct{})}, nil
 }
 
 // String names the layer with its ceiling.
-func (l *Limit) String() string { return "limit " + mem.FormatBytes(l.max) }
+func (l *Limit) String() string { return "limit " + mem.FormatBytes(l.ceiling.Max) }
 
 // Held is the number of bytes counted against the ceiling.
 func (l *Limit) Held() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.reapLocked()
-	return l.held
+	return l.ceiling.Held()
 }
 
 // Max is the ceiling in bytes.
-func (l *Limit) Max() uint64 { return l.max }
-
-func (l *Limit) reapLocked() { l.held -= l.waits.reap() }
+func (l *Limit) Max() uint64 { return l.ceiling.Max }
 
 // AllocAll answers OverBudget where the ceiling would be passed, NeedsWait
 // where it would not once all pending frees have happened. Where reuse takes these,
@@ -55,29 +50,17 @@ func (l *Limit) AllocAll(reqs []mem.Request, out []mem.Block, reuse *mem.Reuse) 
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if want > l.max-l.held {
-		l.reapLocked()
+	over, o := l.ceiling.Over(want, reuse)
+	if o != mem.Ready {
+		return o, nil
 	}
-	over := uint64(0)
-	if room := l.max - l.held; want > room {
-		if over = want - room; over > l.waits.bytes {
-			return mem.OverBudget, nil
-		}
-		if over > l.waits.takes(reuse) {
-			return mem.NeedsWait, nil
-		}
-	}
-	o, err := l.Resource.AllocAll(reqs, out, reuse)
+	o, err = l.Resource.AllocAll(reqs, out, reuse)
 	if err != nil || o != mem.Ready {
 		return o, err
 	}
-	if over > 0 {
-		l.held -= over
-		l.waits.spend(over, reuse, len(reqs))
-	}
+	l.ceiling.Take(want, over, reuse, len(reqs))
 	for _, b := range out {
 		l.live[b] = struct{}{}
-		l.held += b.Size
 	}
 	return o, nil
 }
@@ -89,15 +72,15 @@ func (l *Limit) Fits(reqs []mem.Request, gone []mem.Block, reuse *mem.Reuse) boo
 		return false
 	}
 	l.mu.Lock()
-	l.reapLocked()
-	held := l.held - l.waits.takes(reuse)
+	var leaving uint64
 	for _, b := range gone {
 		if _, ok := l.live[b]; ok {
-			held -= b.Size
+			leaving += b.Size
 		}
 	}
+	fits := l.ceiling.Fits(want, leaving, reuse)
 	l.mu.Unlock()
-	return want <= l.max && held <= l.max-want && l.Resource.Fits(reqs, gone, reuse)
+	return fits && l.Resource.Fits(reqs, gone, reuse)
 }
 
 // Stats are those of upstream with no more capacity than the ceiling.
@@ -105,12 +88,12 @@ func (l *Limit) Stats() mem.ResourceStats {
 	s := l.Resource.Stats()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	room := l.max - l.held
+	room := l.ceiling.Max - l.ceiling.held
 	if s.Capacity == 0 {
-		s.Capacity, s.LargestFree = l.max, room
+		s.Capacity, s.LargestFree = l.ceiling.Max, room
 		return s
 	}
-	s.Capacity, s.LargestFree = min(s.Capacity, l.max), min(s.LargestFree, room)
+	s.Capacity, s.LargestFree = min(s.Capacity, l.ceiling.Max), min(s.LargestFree, room)
 	return s
 }
 
@@ -126,9 +109,7 @@ func (l *Limit) FreeAfter(b mem.Block, after []mem.Point) error {
 		return err
 	}
 	delete(l.live, b)
-	if !l.waits.add(b.Size, after) {
-		l.held -= b.Size
-	}
+	l.ceiling.Free(b.Size, after)
 	return nil
 }
 
@@ -136,17 +117,17 @@ func (l *Limit) FreeAfter(b mem.Block, after []mem.Point) error {
 // the ceiling; then upstream.
 func (l *Limit) Check() error {
 	l.mu.Lock()
-	sum := l.waits.bytes
+	sum := l.ceiling.Pending()
 	for b := range l.live {
 		sum += b.Size
 	}
-	held := l.held
+	held := l.ceiling.held
 	l.mu.Unlock()
 	if sum != held {
 		return fmt.Errorf("limit: %d bytes counted as held, but %d are live or pending", held, sum)
 	}
-	if held > l.max {
-		return fmt.Errorf("limit: %d bytes held over the ceiling of %d", held, l.max)
+	if held > l.ceiling.Max {
+		return fmt.Errorf("limit: %d bytes held over the ceiling of %d", held, l.ceiling.Max)
 	}
 	return l.Resource.Check()
 }

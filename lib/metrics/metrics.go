@@ -103,6 +103,8 @@ var (
 	ctxEvicted   = desc("context", "evicted_bytes_total", "Bytes of evicted blocks, by what became of them: dropped, since they were elsewhere, too; written_back; empty of content.", "content")
 	ctxLink      = desc("context", "link_bytes_total", "Bytes that went from one memory to another, through staging by way of the host.", "from", "to")
 	ctxMemory    = desc("context", "memory_bytes", "Bytes in blocks, by memory and state: live, peak, and whole, what peak would be were every buffer stored whole.", "memory", "state")
+	ctxTenant    = desc("context", "tenant_bytes", "Bytes of tenants' blocks, by memory and state: live, pending, peak of both together; and their cap and floor, 0 for none.", "tenant", "memory", "state")
+	ctxLeft      = desc("context", "tenant_evictions_total", "Blocks of tenants that left a memory for others' sake, or their own.", "tenant", "memory")
 	ctxRegrown   = desc("context", "regrown_bytes_total", "Bytes copied within a memory into blocks that took others' place; not among the moved.")
 	ctxQueue     = desc("context", "queue_depth", "Commands accepted and not ended, by queue; queues of one name and device together.", "queue", "device")
 	ctxFlying    = desc("context", "transfers_in_flight", "Transfers through staging that are under way or wait.")
@@ -161,6 +163,12 @@ func collectContext(ch chan<- prometheus.Metric, name string, x Context) {
 		gauge(ch, ctxMemory, m.Live, name, m.Name, "live")
 		gauge(ch, ctxMemory, m.Peak, name, m.Name, "peak")
 		gauge(ch, ctxMemory, m.Whole, name, m.Name, "whole")
+	}
+	for _, t := range f.Tenants {
+		for state, v := range map[string]uint64{"live": t.Live, "pending": t.Pending, "peak": t.Peak, "cap": t.Cap, "floor": t.Floor} {
+			gauge(ch, ctxTenant, v, name, t.Tenant, t.Memory, state)
+		}
+		counter(ch, ctxLeft, t.Evictions, name, t.Tenant, t.Memory)
 	}
 	depths := make(map[[2]string]int)
 	for _, q := range f.Queues {

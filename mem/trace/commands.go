@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"slices"
 	"sync"
 
@@ -40,14 +41,33 @@ func (t *CommandTrace) Counted() (n int) {
 	return n
 }
 
+// Tenants is the number of tenants that were said.
+func (t *CommandTrace) Tenants() (n int) {
+	for i := range t.Steps {
+		if t.Steps[i].Tenant != nil {
+			n++
+		}
+	}
+	return n
+}
+
 // CommandMemory is a memory of a context; the host's comes first.
 type CommandMemory struct {
 	Name     string `json:"name"`
 	Capacity uint64 `json:"capacity,omitempty"` // bytes; 0 is without limit, or unknown
 }
 
-// CommandStep is one of: a buffer that is created, one that is released, a command.
+// CommandTenant is a tenant of which buffers are created from then on, or what one of its name is from then on.
+type CommandTenant struct {
+	Name     string   `json:"name"`
+	Caps     []uint64 `json:"caps,omitempty"`   // bytes, by memory; 0 is none
+	Floors   []uint64 `json:"floors,omitempty"` // likewise
+	Priority int32    `json:"priority,omitempty"`
+}
+
+// CommandStep is one of: a tenant, a buffer that is created, one that is released, a command.
 type CommandStep struct {
+	Tenant  *CommandTenant `json:"tenant,omitempty"`
 	Create  *CommandBuffer `json:"create,omitempty"`
 	Release mem.BufferID   `json:"release,omitempty"`
 	Command *CommandUses   `json:"command,omitempty"`
@@ -59,6 +79,7 @@ type CommandBuffer struct {
 	Name    string       `json:"name,omitempty"`
 	Size    uint64       `json:"size"`              // bytes
 	Content bool         `json:"content,omitempty"` // it has content from the start, on the host
+	Tenant  string       `json:"tenant,omitempty"`  // whose it is
 	Whole   bool         `json:"whole,omitempty"`   // devices store all of it, though it has WholeBelow bytes or more
 }
 
@@ -150,7 +171,7 @@ func (cw *CommandWriter) Context(memories []CommandMemory, wholeBelow uint64) Co
 	cw.mu.Lock()
 	defer cw.mu.Unlock()
 	cw.contexts++
-	s := &commandSink{cw, fmt.Sprintf("%s%d", cw.prefix, cw.contexts)}
+	s := &commandSink{cw, fmt.Sprintf("%s%d", cw.prefix, cw.contexts), make(map[string]*CommandTenant)}
 	cw.line(&commandLine{Context: s.context, Memories: memories, WholeBelow: wholeBelow})
 	return s
 }
@@ -185,6 +206,7 @@ func (cw *CommandWriter) line(l *commandLine) {
 type commandSink struct {
 	w       *CommandWriter
 	context string
+	tenants map[string]*CommandTenant // by name, as they were written; under the context's lock, as all calls
 }
 
 func (s *commandSink) write(step CommandStep) {
@@ -199,7 +221,14 @@ func (s *commandSink) Buffer(b *BufferRecord) {
 		s.write(CommandStep{Release: b.Buffer})
 		return
 	}
-	s.write(CommandStep{Create: &CommandBuffer{b.Buffer, b.Name, b.Size, b.Version != 0, b.Whole}})
+	c := &CommandBuffer{ID: b.Buffer, Name: b.Name, Size: b.Size, Content: b.Version != 0, Whole: b.Whole}
+	if t := b.Tenant; t != nil {
+		if c.Tenant = t.Name; !reflect.DeepEqual(s.tenants[t.Name], t) {
+			s.tenants[t.Name] = t
+			s.write(CommandStep{Tenant: t})
+		}
+	}
+	s.write(CommandStep{Create: c})
 }
 
 // Command implements CommandSink. A command that was refused has accessed nothing, and so have

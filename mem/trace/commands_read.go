@@ -92,6 +92,7 @@ type commandReader struct {
 type commandReading struct {
 	trace    *CommandTrace
 	sizes    map[mem.BufferID]uint64 // of the buffers that there are
+	tenants  map[string]bool         // that were said
 	commands int
 }
 
@@ -121,7 +122,7 @@ func (r *commandReader) line(text string) error {
 		case len(l.Memories) < 2 || len(l.Memories) > maxTraceMemories:
 			return fmt.Errorf("context %q: %d memories: want the host's and those of 1 to %d devices", input.Clip(l.Context), len(l.Memories), maxTraceMemories-1)
 		}
-		c = &commandReading{trace: &CommandTrace{Name: l.Context, Memories: l.Memories, WholeBelow: l.WholeBelow}, sizes: make(map[mem.BufferID]uint64)}
+		c = &commandReading{trace: &CommandTrace{Name: l.Context, Memories: l.Memories, WholeBelow: l.WholeBelow}, sizes: make(map[mem.BufferID]uint64), tenants: make(map[string]bool)}
 		r.contexts[l.Context], r.order = c, append(r.order, c)
 		return nil
 	}
@@ -138,8 +139,18 @@ func (r *commandReader) line(text string) error {
 // step checks a step against those before.
 func (c *commandReading) step(s *CommandStep) error {
 	switch {
+	case s.Tenant != nil && s.Create == nil && s.Release == 0 && s.Command == nil:
+		if t := s.Tenant; t.Name == "" || max(len(t.Caps), len(t.Floors)) > len(c.trace.Memories) {
+			return fmt.Errorf("tenant %q with %d caps and %d floors: want a name, and no more than memories", input.Clip(t.Name), len(t.Caps), len(t.Floors))
+		}
+		c.tenants[s.Tenant.Name] = true
+		return nil
+	case s.Tenant != nil:
 	case s.Create != nil && s.Release == 0 && s.Command == nil:
 		b := s.Create
+		if b.Tenant != "" && !c.tenants[b.Tenant] {
+			return fmt.Errorf("buffer %d of tenant %q, which has not been said", b.ID, input.Clip(b.Tenant))
+		}
 		if _, is := c.sizes[b.ID]; is || b.ID == 0 {
 			return fmt.Errorf("buffer %d: the number is 0, or there is one already", b.ID)
 		}
@@ -158,7 +169,7 @@ func (c *commandReading) step(s *CommandStep) error {
 		c.commands++
 		return c.command(s.Command)
 	}
-	return errors.New("want one of create, release and command")
+	return errors.New("want one of tenant, create, release and command")
 }
 
 func (c *commandReading) command(k *CommandUses) error {

@@ -44,7 +44,7 @@ func TestCommandTracesAreReadAsTheyWereWritten(t *testing.T) {
 	read, err := readCommandText(t, out.String())
 	require.NoError(t, err)
 	require.Equal(t, []*trace.CommandTrace{{Name: "12.1", Memories: memories, Steps: []trace.CommandStep{
-		{Create: &trace.CommandBuffer{1, "a", 1 << 20, true, false}},
+		{Create: &trace.CommandBuffer{1, "a", 1 << 20, true, "", false}},
 		{Command: &trace.CommandUses{"launch", "k", 1, []trace.CommandUse{{1, 1, [2]uint64{64, 128}, "write", &[2]uint64{0, 256}}}, true}},
 		{Release: 1},
 	}}}, read, "a context that has enqueued nothing is left out, and so is what was refused")
@@ -74,8 +74,8 @@ func TestWhatIsWrongWithACommandTrace(t *testing.T) {
 		{`{"context":"1","create":{"id":7,"size":1}}`, "the number is 0, or there is one already"},
 		{`{"context":"1","create":{"id":8,"size":0}}`, "want 1 to 2^48"},
 		{`{"context":"1","release":9}`, "release of buffer 9: there is none"},
-		{`{"context":"1"}`, "want one of create, release and command"},
-		{`{"context":"1","release":7,"create":{"id":8,"size":1}}`, "want one of create, release and command"},
+		{`{"context":"1"}`, "want one of tenant, create, release and command"},
+		{`{"context":"1","release":7,"create":{"id":8,"size":1}}`, "want one of tenant, create, release and command"},
 		{`{"context":"1","weight":3}`, `unknown field "weight"`},
 		{`{"godwit":"commands","version":2}`, "version 2: want"},
 		{strings.Replace(use, `"queue":1`, `"queue":2`, 1), "queue: memory 2 of 2"},

@@ -45,6 +45,7 @@ type BufferRecord struct {
 	Version  mem.Version // of the content it was created with, fresh on the host; 0 where there is none
 	Whole    bool        // devices store all of it, though others of its size are stored in parts
 	Released bool
+	Tenant   *CommandTenant // nil where it is nobody's; do not change it
 }
 
 // CommandRecord is one command, as planned and submitted. Times are in

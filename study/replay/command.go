@@ -38,13 +38,28 @@ func (r *runner) create(c *trace.CommandBuffer) error {
 			return err
 		}
 	}
-	b, err := r.ctx.CreateNamedBuffer(c.Name, c.Size, 0, content)
+	create := r.ctx.CreateNamedBuffer
+	if c.Tenant != "" {
+		create = r.tenants[c.Tenant].CreateBuffer
+	}
+	b, err := create(c.Name, c.Size, 0, content)
 	if err != nil {
 		return err
 	}
 	r.buffers[c.ID] = &buffer{b, c.Size, c.Whole, make(map[mem.Range]*runtime.Buffer)}
 	r.ids[b.ID()] = c.ID
 	return nil
+}
+
+// tenant makes a tenant, in place of one of its name, of which no buffers are alive any more.
+func (r *runner) tenant(t *trace.CommandTenant) (err error) {
+	if was := r.tenants[t.Name]; was != nil {
+		if err := was.Close(); err != nil {
+			return err
+		}
+	}
+	r.tenants[t.Name], err = r.ctx.NewTenant(runtime.TenantOptions{Name: t.Name, Caps: t.Caps, Floors: t.Floors, Priority: t.Priority})
+	return err
 }
 
 func (r *runner) release(id mem.BufferID) error {

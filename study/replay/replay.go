@@ -58,7 +58,7 @@ type Result struct {
 // changed: several replays of it may run at once.
 func Run(ctx context.Context, t *trace.CommandTrace, o Options) (*Result, error) {
 	r := &runner{
-		trace: t, opt: o, next: 1, ids: make(map[mem.BufferID]mem.BufferID), buffers: make(map[mem.BufferID]*buffer),
+		trace: t, opt: o, next: 1, ids: make(map[mem.BufferID]mem.BufferID), buffers: make(map[mem.BufferID]*buffer), tenants: make(map[string]*runtime.Tenant),
 		kernels: make(map[kernelKey]*runtime.Kernel), maps: make(map[mapKey]runtime.Mapping),
 	}
 	err := r.open(ctx)
@@ -92,6 +92,7 @@ type runner struct {
 	log      *tracelog.Log
 	capacity []uint64
 	queues   []*runtime.Queue // by memory
+	tenants  map[string]*runtime.Tenant
 	buffers  map[mem.BufferID]*buffer
 	ids      map[mem.BufferID]mem.BufferID // the trace's, by the runtime's
 	kernels  map[kernelKey]*runtime.Kernel
@@ -202,6 +203,8 @@ func (r *runner) steps(ctx context.Context) error {
 		}
 		s, err := &r.trace.Steps[i], error(nil)
 		switch {
+		case s.Tenant != nil:
+			err = r.tenant(s.Tenant)
 		case s.Create != nil:
 			err = r.create(s.Create)
 		case s.Release != 0:

@@ -145,6 +145,9 @@ func replayCommands(ctx context.Context, out, errOut io.Writer, files []commandF
 			if n := t.Counted(); n > 0 {
 				_, _ = fmt.Fprintf(errOut, "godwit: %s: context %s: for %d commands a content size said how much was copied: a replay moves whole ranges, so that moved and compulsory bytes are more than they were\n", file.path, t.Name, n)
 			}
+			if t.Tenants() > 0 {
+				_, _ = fmt.Fprintf(errOut, "godwit: %s: context %s has tenants: their caps and floors are kept, and the bound does not count them: it holds, and may be out of reach\n", file.path, t.Name)
+			}
 			list, err := replayContext(ctx, file.path, t, f)
 			if err != nil {
 				return err
