@@ -45,7 +45,7 @@ type GraphFigures struct {
 	Bytes    uint64 // that these move in a replay
 	Entry    uint64 // bytes that the last replay moved before its first command, since they were not where it reads them
 	// Transients are the bytes that transients take on all memories together, Live those that are in use at once at
-	// most, summed over the memories: no placement takes less.
+	// most, summed over the memories, each in whole units of the devices' alignment: no placement takes less.
 	Transients, Live uint64
 	Replays          uint64
 	Plain            uint64 // of these, those whose commands were enqueued one by one

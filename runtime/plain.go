@@ -195,6 +195,7 @@ func (r *replay) enqueue(ctx context.Context, q *Queue, to *Bindings) (Event, er
 		if p.arenas && len(k.begins) > 0 {
 			c.discard(g.rec.roots, k.begins)
 		}
+		p.own.begin(i)
 		in := borrowed{launch: k.launch, uses: k.uses, to: k.to}
 		k.req.after, k.req.listed, k.req.ahead = slices.Clone(p.user), !k.listless, p.ahead
 		p.ahead.At(i)

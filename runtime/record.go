@@ -34,7 +34,8 @@ type Recording struct {
 	lives      map[*root]*life // of transients, once it is over
 	ending     []*root         // those that are used, by their last commands
 	arenas     []*arena
-	loose      *instance // commands and their roots as recorded, whose transients are in no arena; nil where there are none
+	together   map[mem.MemoryID]uint64 // room that has to be there for small transients to lie together; empty where they never do
+	loose      *instance               // commands and their roots as recorded, whose transients are in no arena; nil where there are none
 	looseRoots []*root
 	plain      string // why a replay has to enqueue the commands one by one; "" where it need not
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"godwit/bufalloc/pack"
+	"godwit/eviction"
 	"godwit/mem"
 	"godwit/migration"
 	"godwit/subbuffer"
@@ -42,8 +43,14 @@ type life struct {
 	first, last int // commands
 	at          mem.MemorySet
 	used        bool
-	arena       *arena
-	off         uint64 // in it
+	spot             // where a prepared replay has it
+	small       spot // where one has it that enqueues its commands one by one; in no arena where it is large
+}
+
+// spot is a place in an arena.
+type spot struct {
+	arena *arena
+	off   uint64 // in it
 }
 
 // arena is where some transients lie.
@@ -57,7 +64,7 @@ type arena struct {
 }
 
 // pack places the transients. Nothing is recorded any more, and no lock is held.
-func (rec *Recording) pack(ctx context.Context) error {
+func (rec *Recording) pack(ctx context.Context) (err error) {
 	if len(rec.transients) == 0 {
 		return nil
 	}
@@ -75,43 +82,124 @@ func (rec *Recording) pack(ctx context.Context) error {
 			}
 		}
 	}
-	by := make(map[mem.MemorySet]*arena)
 	for _, r := range rec.transients {
-		l := rec.lives[r]
-		if !l.used {
-			continue
+		if rec.lives[r].used {
+			rec.ending = append(rec.ending, r)
 		}
-		rec.ending = append(rec.ending, r)
+	}
+	if rec.arenas, err = rec.place(ctx, rec.ending, func(l *life) *spot { return &l.spot }); err != nil {
+		return err
+	}
+	slices.SortStableFunc(rec.ending, func(a, b *root) int { return cmp.Compare(rec.lives[a].last, rec.lives[b].last) })
+	return rec.packSmall(ctx)
+}
+
+// packSmall places the transients that lie together where commands are enqueued one by one.
+func (rec *Recording) packSmall(ctx context.Context) error {
+	coarse := rec.coarse()
+	small := slices.DeleteFunc(slices.Clone(rec.ending), func(r *root) bool { return r.size > coarse/4 })
+	arenas, err := rec.place(ctx, small, func(l *life) *spot { return &l.small })
+	bytes, on := uint64(0), make(map[mem.MemoryID]uint64)
+	for _, a := range arenas {
+		bytes += a.size
+		for m := range a.at.All() {
+			on[m] += a.size
+		}
+	}
+	if err != nil || bytes == 0 || bytes > coarse/2 { // more could lie there while they are not in use
+		for _, r := range small {
+			rec.lives[r].small = spot{}
+		}
+		return err
+	}
+	for m, needs := range on {
+		on[m] = 2 * (needs + rec.widest(m))
+	}
+	rec.together = on
+	return nil
+}
+
+// widest is how many bytes the buffers have at most that one command uses on a memory, without small transients.
+func (rec *Recording) widest(m mem.MemoryID) (most uint64) {
+	for i := range rec.commands {
+		needs, seen := uint64(0), make(map[*root]bool)
+		for _, a := range rec.commands[i].accs {
+			r := rec.roots[a.Buffer]
+			if l := rec.lives[r]; a.Memory == m && !seen[r] && (l == nil || l.small.arena == nil) {
+				size, _ := mem.AlignUp(r.size, rec.c.align)
+				needs += size
+			}
+			seen[r] = seen[r] || a.Memory == m
+		}
+		most = max(most, needs)
+	}
+	return most
+}
+
+// liesTogether reports whether small transients may lie together now: there are such, and so much room, beside what cannot leave, that
+// no command misses theirs. c.mu is held.
+func (rec *Recording) liesTogether() bool {
+	for m, needs := range rec.together {
+		st, ours := rec.c.mems[m].res.Stats(), uint64(0)
+		for _, s := range rec.c.planner.Holds(&rec.c.evicting.why, nil, m, evictRoom{rec.c}) {
+			if ours += s.Range.Size(); s.Why != eviction.Goes {
+				needs += s.Range.Size()
+			}
+		}
+		needs += st.Live - min(ours, st.Live)
+		if capacity := cmp.Or(st.Capacity, rec.c.mems[m].info.GlobalMemory); capacity > 0 && needs > capacity {
+			return false
+		}
+	}
+	return len(rec.together) > 0
+}
+
+// coarse is how large the buffers that stay are in which the bytes of the round are, on average. Transients that are much
+// smaller lie together: alone they would leave holes between the others that nothing fits in.
+func (rec *Recording) coarse() (size uint64) {
+	bytes, squares := 0.0, 0.0
+	for _, r := range rec.roots {
+		if rec.lives[r] == nil {
+			bytes += float64(r.size)
+			squares += float64(r.size) * float64(r.size)
+		}
+	}
+	return uint64(squares / max(bytes, 1))
+}
+
+// place makes arenas for some transients, and notes where in them these lie.
+func (rec *Recording) place(ctx context.Context, transients []*root, in func(*life) *spot) (arenas []*arena, err error) {
+	by := make(map[mem.MemorySet]*arena)
+	for _, r := range transients {
+		l := rec.lives[r]
 		a := by[l.at]
 		if a == nil {
 			a = &arena{at: l.at}
-			by[l.at], rec.arenas = a, append(rec.arenas, a)
+			by[l.at], arenas = a, append(arenas, a)
 		}
 		size, _ := mem.AlignUp(r.size, rec.c.align)
-		l.arena, a.of = a, append(a.of, r)
+		a.of = append(a.of, r)
 		a.items = append(a.items, pack.Item{Lower: uint64(l.first), Upper: uint64(l.last) + 1, Size: size, Align: rec.c.align})
 	}
-	slices.SortStableFunc(rec.ending, func(a, b *root) int { return cmp.Compare(rec.lives[a].last, rec.lives[b].last) })
-	rec.join()
-	for _, a := range rec.arenas {
+	arenas = rec.join(arenas)
+	for _, a := range arenas {
 		placed, err := pack.Minimize(ctx, a.items, pack.Options{Nodes: packNodes + 2*uint64(len(a.items))})
 		if err != nil {
-			return fmt.Errorf("transients: %w", err)
+			return nil, fmt.Errorf("transients: %w", err)
 		}
 		for i, r := range a.of {
-			rec.lives[r].off = placed.Offsets[i]
+			*in(rec.lives[r]) = spot{a, placed.Offsets[i]}
 			a.size = max(a.size, placed.Offsets[i]+a.items[i].Size)
 		}
 	}
-	return nil
+	return arenas, nil
 }
 
 // join has each arena become one with that earlier one with which it saves the most bytes, if there is one with which it
 // takes no more: those of fewer memories first, since what they are joined to then is for those of more.
-func (rec *Recording) join() {
-	var out []*arena
-	slices.SortStableFunc(rec.arenas, func(a, b *arena) int { return cmp.Compare(a.at.Len(), b.at.Len()) })
-	for _, a := range rec.arenas {
+func (rec *Recording) join(arenas []*arena) (out []*arena) {
+	slices.SortStableFunc(arenas, func(a, b *arena) int { return cmp.Compare(a.at.Len(), b.at.Len()) })
+	for _, a := range arenas {
 		a.live = rec.peak(a.items)
 		var with *arena
 		var live, best uint64
@@ -127,11 +215,8 @@ func (rec *Recording) join() {
 			continue
 		}
 		with.at, with.of, with.items, with.live = with.at.Union(a.at), append(with.of, a.of...), append(with.items, a.items...), live
-		for _, r := range a.of {
-			rec.lives[r].arena = with
-		}
 	}
-	rec.arenas = out
+	return out
 }
 
 // peak is the most bytes that items have at once.
@@ -229,27 +314,75 @@ func (rec *Recording) renumber() {
 }
 
 // loose are the transients of a replay that enqueues its commands one by one: each a buffer of its own until its
-// last command is enqueued. So they take the room of those that are in use, and nothing of them is written back
-// afterwards.
+// last command is enqueued, or, where it is small, a part of one that is there until the last of those. So they take the room of those
+// that are in use, and nothing of them is written back afterwards.
 type loose struct {
-	c     *Context
-	slots []Binding // as if they were slots of the commands
-	ends  []int     // by slot, ascending: its last command
-	gone  int       // so many are released
+	c      *Context
+	slots  []Binding   // as if they were slots of the commands
+	ends   []int       // by slot, ascending: its last command
+	gone   int         // so many are released
+	begins []beginning // of small ones: they lie where others were
+}
+
+// beginning is that bytes have no content before a command.
+type beginning struct {
+	command int
+	of      *root
+	r       mem.Range
 }
 
 // loosen makes loose transients. c.mu is held.
 func (rec *Recording) loosen(own *loose) error {
+	roots, together := make(map[*arena]*root), rec.liesTogether()
 	for _, r := range rec.ending {
-		to := &root{name: "transient " + r.name, size: r.size, views: 1, byRange: rec.c.byRange(r.size, 0)}
-		if err := rec.c.register(to, false); err != nil {
-			own.drop(len(rec.commands))
-			return fmt.Errorf("transient %s: %w", r.name, err)
+		l := rec.lives[r]
+		in := spot{}
+		if together {
+			in = l.small
 		}
-		b := &Buffer{c: rec.c, root: to, view: subbuffer.View{Range: mem.Range{End: r.size}}, refs: 1}
-		own.slots, own.ends = append(own.slots, Binding{&Buffer{c: rec.c, root: r}, b}), append(own.ends, rec.lives[r].last)
+		to, view := roots[in.arena], subbuffer.View{Range: mem.Range{End: r.size}.Shift(in.off)}
+		if to == nil {
+			var err error
+			if to, err = rec.loosenOne(r, in.arena); err != nil {
+				own.drop(len(rec.commands))
+				return err
+			}
+		}
+		if in.arena != nil {
+			roots[in.arena], view.Sub = to, true
+			own.begins = append(own.begins, beginning{l.first, to, view.Range})
+		}
+		to.views++
+		b := &Buffer{c: rec.c, root: to, view: view, refs: 1}
+		own.slots, own.ends = append(own.slots, Binding{&Buffer{c: rec.c, root: r}, b}), append(own.ends, l.last)
 	}
+	slices.SortFunc(own.begins, func(a, b beginning) int { return cmp.Compare(a.command, b.command) })
 	return nil
+}
+
+// loosenOne makes the buffer of a transient, or of an arena of small ones. c.mu is held.
+func (rec *Recording) loosenOne(r *root, a *arena) (*root, error) {
+	to := &root{name: "transient " + r.name, size: r.size, byRange: rec.c.byRange(r.size, 0)}
+	if a != nil {
+		to = &root{name: "transients", size: a.size}
+	}
+	if err := rec.c.register(to, false); err != nil {
+		return nil, fmt.Errorf("transient %s: %w", r.name, err)
+	}
+	return to, nil
+}
+
+// begin ends what lies where small transients begin with command i.
+func (o *loose) begin(i int) {
+	for len(o.begins) > 0 && o.begins[0].command <= i {
+		b := o.begins[0]
+		o.begins = o.begins[1:]
+		o.c.lock()
+		if !b.of.dropped {
+			o.c.planner.Discard(b.of.id, b.r)
+		}
+		o.c.unlock()
+	}
 }
 
 // release gives up those that no command behind number i uses.
@@ -292,13 +425,14 @@ func (rec *Recording) release() error {
 }
 
 // memory says how many bytes the arenas take on all memories together, and how many of the
-// transients are in use at once at most, summed over the memories.
+// transients are in use at once at most, in whole units of the devices' alignment, summed over the memories.
 func (rec *Recording) memory() (size, live uint64) {
 	on := make(map[mem.MemoryID][]pack.Item)
 	for _, r := range rec.transients {
 		if l := rec.lives[r]; l.used {
 			for m := range l.at.All() {
-				on[m] = append(on[m], pack.Item{Lower: uint64(l.first), Upper: uint64(l.last) + 1, Size: r.size})
+				size, _ := mem.AlignUp(r.size, rec.c.align)
+				on[m] = append(on[m], pack.Item{Lower: uint64(l.first), Upper: uint64(l.last) + 1, Size: size})
 			}
 		}
 	}
