@@ -147,9 +147,11 @@ type Context struct {
 	hooks     hooks              // immutable but for a counter
 	ends      trace.Ends         // immutable: those that opts.Trace asks for
 	locks     locks              // has its own lock
+	windows   windows            // has its own lock
 	mover     *mover.Mover       // has its own lock
 	align     uint64             // immutable: of the ends of blocks
 
+	room      roomCounts                      // safe without the lock
 	lateMoved atomic.Uint64                   // bytes moved by steps that read a count
 	unflushed atomic.Bool                     // something was submitted since the last flush
 	asking    atomic.Bool                     // OnShortage runs

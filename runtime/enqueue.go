@@ -86,6 +86,7 @@ type request struct {
 	pages         *backPages
 	awaited       bool        // of a read or write: who enqueues it waits at once
 	label         string      // for people
+	of            *Request    // that it belongs to; nil is none
 	mayLeave      bool        // of one that is awaited: perhaps not until its end
 	hand          *mover.Hand // of one whose waiter may leave: what he waits by
 	noEvent       bool        // nobody will ask for the event; point is the command's

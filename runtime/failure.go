@@ -77,7 +77,7 @@ func (c *Context) settle() {
 	f.waiting.Store(false)
 	f.mu.Unlock()
 	for _, p := range points {
-		if p.point.Line != c.userLine { // a user event writes nothing
+		if p.point.Line != c.userLine && p.point.Line != c.windows.line { // these write nothing
 			c.planner.Fail(p.point, p.cause)
 		}
 		if f.settled == nil {

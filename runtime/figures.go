@@ -1,6 +1,11 @@
 package runtime
 
-import "godwit/mem"
+import (
+	"sync/atomic"
+	"time"
+
+	"godwit/mem"
+)
 
 // Figures are a context's, at one moment.
 type Figures struct {
@@ -8,7 +13,18 @@ type Figures struct {
 	Memories []MemoryBytes // by MemoryID, the host's first
 	Queues   []QueueDepth  // the user's, in no order
 	Tenants  []TenantBytes // by tenant and memory
+	Room     RoomFigures
 }
+
+// RoomFigures say what enqueues had to do with memories that were full, since the context was opened.
+type RoomFigures struct {
+	Waits     uint64        // waits for blocks that others use yet
+	Waited    time.Duration // in these, together
+	Shortages uint64        // enqueues that found no room, before Options.OnShortage was asked
+}
+
+// roomCounts count them.
+type roomCounts struct{ waits, waited, shortages atomic.Uint64 }
 
 // LinkBytes is what has gone from one memory to another, in bytes: of what went by
 // way of staging, to the host and from there.
@@ -39,6 +55,7 @@ func (c *Context) Figures() (f Figures) {
 		return Figures{}
 	}
 	defer c.unlock()
+	f.Room = RoomFigures{c.room.waits.Load(), time.Duration(c.room.waited.Load()), c.room.shortages.Load()}
 	for pair, n := range c.planner.Carried() {
 		f.Links = append(f.Links, LinkBytes{c.topo.Name(pair[0]), c.topo.Name(pair[1]), n})
 	}

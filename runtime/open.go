@@ -89,6 +89,7 @@ func newContext(ctx context.Context, o Options) (*Context, error) {
 	}
 	c.userLine = mem.NewTimeline("user", false, c.pointFailed)
 	c.userLine.SleepBy(c.by.Sleeper())
+	c.windows.init(c)
 	if c.host = o.Host; c.host == nil {
 		c.host = engine.NewHost(engine.HostOptions{})
 	}

@@ -31,6 +31,8 @@ type Queue struct {
 
 // CommandOptions are what the commands have in common that are given to a queue by way of Queue.With.
 type CommandOptions struct {
+	// Request, where not nil, is what the commands belong to, and can be aborted with.
+	Request *Request
 	// Label is for people: it is in traces (trace.CommandRecord.Label), beside the kernel's name.
 	Label string
 	// NoEvent has enqueues return the zero Event, which need not be released: nobody asks for the command's. What is waited for is the queue (Finish,
@@ -60,6 +62,8 @@ type queueState struct {
 	line      *mem.Timeline // immutable: dev's
 	prompt    bool          // immutable: dev is never to be flushed (devices.Prompt)
 	of        *Queue        // immutable: for which it stands in a recording (Context.RecordApart); else nil
+
+	window window // of commands of requests; has its own lock
 
 	closed  bool          // protected by c.mu
 	closing chan struct{} // protected by c.mu: closed once dev.Close has returned; nil where nobody is in it
@@ -98,6 +102,7 @@ func (c *Context) NewQueue(d devices.Device, o QueueOptions) (*Queue, error) {
 		return nil, fmt.Errorf("queue %s: %w", o.Name, err)
 	}
 	q.line = q.dev.Timeline()
+	q.window.ws, q.window.inOrder = &c.windows, q.inOrder
 	_, q.prompt = q.dev.(devices.Prompt)
 	c.queues = append(c.queues, q)
 	c.gates.lines[q.line] = true

@@ -297,7 +297,7 @@ func (rec *Recording) add(req *request, in *borrowed) (e Event, done bool, err e
 		return Event{}, true, fmt.Errorf("%v on queue %s, which records: what waits, and what only the host does, cannot be recorded: %w", req.op, req.q.name, mem.ErrInvalidOperation)
 	}
 	r := recorded{req: *req, queue: slices.Index(rec.queues, req.q), listless: len(in.wait) == 0}
-	r.req.noEvent = false // a replay has use for it
+	r.req.noEvent, r.req.of = false, nil // a replay has use for it, and belongs to no request
 	if of := req.q.of; of != nil {
 		r.req.q, r.listless = of, false
 	}

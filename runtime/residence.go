@@ -109,7 +109,11 @@ func (b *Buffer) onMemory(verb string, d devices.Device, f func(*root, mem.Memor
 // again. No locks are held.
 func (c *Context) shortage(ctx context.Context, err error, asked *bool) bool {
 	var why *resource.OutOfMemory
-	if c.opts.OnShortage == nil || *asked || !errors.As(err, &why) || why.Hopeless || !c.asking.CompareAndSwap(false, true) {
+	if !errors.As(err, &why) {
+		return false
+	}
+	c.room.shortages.Add(1)
+	if c.opts.OnShortage == nil || *asked || why.Hopeless || !c.asking.CompareAndSwap(false, true) {
 		return false
 	}
 	defer c.asking.Store(false)

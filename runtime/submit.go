@@ -92,7 +92,10 @@ func (q *Queue) submit(ctx context.Context, req *request, in *borrowed) (Event, 
 	if err := c.inside(); err != nil {
 		return Event{}, err
 	}
-	req.q, req.label, req.noEvent = q.self, q.how.Label, req.noEvent || q.how.NoEvent
+	req.q, req.of, req.label, req.noEvent = q.self, q.how.Request, q.how.Label, req.noEvent || q.how.NoEvent
+	if err := req.of.takes(q, req.op); err != nil {
+		return Event{}, err
+	}
 	if err := q.over(ctx, req.op); err != nil {
 		return Event{}, err
 	}
@@ -179,7 +182,11 @@ func (c *Context) again(ctx context.Context, req *request, so *tries, err error)
 		}
 		req.pages.lock(c, room.lock)
 	default:
-		if err := c.waitForFree(ctx, room, &so.waits); err != nil {
+		began := c.by.Now()
+		err := c.waitForFree(ctx, room, &so.waits)
+		c.room.waits.Add(1)
+		c.room.waited.Add(c.by.Now() - began)
+		if err != nil {
 			return err
 		}
 	}
@@ -565,12 +572,28 @@ func (c *Context) submitCommand(req *request, cmd *devices.Command) (mem.Point, 
 	if req.op == opHostCall || req.op == opSVMFree {
 		gate = c.gates.shut(true)
 	}
+	var h *held
+	held := req.of != nil && windowed[req.op]
+	if held {
+		if h = c.windows.hold(req, s.waits); h != nil {
+			s.waits = append(s.waits, mem.Wait{Point: h.gate, Kind: mem.Data})
+		}
+	}
 	p, err := req.q.dev.Submit(cmd, s.waits)
 	if err != nil {
 		if gate != 0 {
 			c.gates.open(gate)
 		}
+		if h != nil {
+			c.windows.drop(h)
+		}
 		return p, err
+	}
+	if c.windows.some.Load() {
+		c.windows.needed(p, s.waits, true, req.of, h)
+	}
+	if held {
+		c.windows.took(req, h, p, s.waits)
 	}
 	if closed := gateSet(c.gates.closed.Load()); closed != 0 {
 		c.gated(p, s.waits, req.q, gate, closed)

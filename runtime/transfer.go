@@ -94,6 +94,9 @@ func (c *Context) submitSteps(plan *migration.Plan, commit bool) error {
 				if closed := gateSet(c.gates.closed.Load()); closed != 0 {
 					c.gated(p, s.transfer.Waits, nil, 0, closed)
 				}
+				if c.windows.some.Load() {
+					c.windows.needed(p, s.transfer.Waits, false, nil, nil)
+				}
 				if s.points[j] = p; commit {
 					c.planner.CommitStep(plan, j, p)
 				}

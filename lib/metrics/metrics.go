@@ -107,6 +107,9 @@ var (
 	ctxLeft      = desc("context", "tenant_evictions_total", "Blocks of tenants that left a memory for others' sake, or their own.", "tenant", "memory")
 	ctxRegrown   = desc("context", "regrown_bytes_total", "Bytes copied within a memory into blocks that took others' place; not among the moved.")
 	ctxQueue     = desc("context", "queue_depth", "Commands accepted and not ended, by queue; queues of one name and device together.", "queue", "device")
+	ctxWaits     = desc("context", "room_waits_total", "Waits of enqueues for blocks that others use yet.")
+	ctxWaited    = desc("context", "room_wait_seconds_total", "Time that enqueues waited so.")
+	ctxShort     = desc("context", "shortages_total", "Enqueues that found no room, even by eviction.")
 	ctxFlying    = desc("context", "transfers_in_flight", "Transfers through staging that are under way or wait.")
 
 	poolRequests = desc("pool", "requests_total", "Buffers asked for, by whether the pool had one.", "result")
@@ -177,6 +180,9 @@ func collectContext(ch chan<- prometheus.Metric, name string, x Context) {
 	for q, n := range depths {
 		gauge(ch, ctxQueue, uint64(n), name, q[0], q[1])
 	}
+	counter(ch, ctxWaits, f.Room.Waits, name)
+	ch <- prometheus.MustNewConstMetric(ctxWaited, prometheus.CounterValue, f.Room.Waited.Seconds(), name)
+	counter(ch, ctxShort, f.Room.Shortages, name)
 	gauge(ch, ctxFlying, uint64(x.MoverStats().Flying), name)
 }
 

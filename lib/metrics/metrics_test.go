@@ -131,6 +131,16 @@ godwit_context_memory_bytes{context="main",memory="host",state="whole"} 4096
 # TYPE godwit_context_queue_depth gauge
 godwit_context_queue_depth{context="main",device="cpu0",queue="work"} 0
 `), "godwit_context_evicted_bytes_total", "godwit_context_evictions_total", "godwit_context_link_bytes_total", "godwit_context_memory_bytes", "godwit_context_queue_depth"))
+	wide, err := c.CreateBuffer(8<<10, 0, nil)
+	require.NoError(t, err)
+	_, err = q.EnqueueCopy(ctx, buffers[0], wide, 0, 0, 4<<10)
+	require.ErrorIs(t, err, mem.ErrNoMemory)
+	require.NoError(t, wide.Release())
+	require.NoError(t, testutil.CollectAndCompare(col, strings.NewReader(`
+# HELP godwit_context_shortages_total Enqueues that found no room, even by eviction.
+# TYPE godwit_context_shortages_total counter
+godwit_context_shortages_total{context="main"} 1
+`), "godwit_context_shortages_total"))
 	problems, err := testutil.CollectAndLint(col)
 	require.NoError(t, err)
 	require.Empty(t, problems)
