@@ -87,8 +87,9 @@ func (r *replay) mapBriefly(q *queue, op *operation) error {
 	if slices.ContainsFunc(r.maps, func(m *openMap) bool { return !m.gone && r.meets(m, op) }) || r.stale[r.h.Views[op.Dst].Root] {
 		return nil
 	}
-	short, cancel := context.WithCancel(r.ctx)
+	over, cancel := context.WithCancel(r.ctx)
 	cancel()
+	short := &enqueued{Context: over}
 	wait := append(r.waits(op), gate)
 	name := "map given up"
 	if p, ok := r.pointer(q, op, op.Dst, op.DstOff); ok {
@@ -117,6 +118,21 @@ func (r *replay) mapBriefly(q *queue, op *operation) error {
 		r.needs[all[len(all)-1].ID] = r.uses(q, op)
 	}
 	return nil
+}
+
+// enqueued is a context that ends once a command was enqueued under it, which asks first.
+type enqueued struct {
+	context.Context
+	asked bool
+}
+
+// Err implements context.Context.
+func (e *enqueued) Err() error {
+	if !e.asked {
+		e.asked = true
+		return nil
+	}
+	return e.Context.Err()
 }
 
 // checkMaps tests that what is mapped is what was mapped and not unmapped.
@@ -151,7 +167,7 @@ func (r *replay) unmapOf(q *queue, ref *operation, m *openMap) error {
 	wait := x.waits
 	if m.event.Err() == nil { // nobody uses what is known not to be mapped
 		used, err := r.persist(func() (runtime.Event, error) {
-			return q.EnqueueHostCall(r.call, func(context.Context) error {
+			return q.EnqueueHostCall(r.ctx, func(context.Context) error {
 				return r.c.SVMGuard(func() { m.touch(&op, x.got) })
 			}, slices.Concat(x.waits, []runtime.Event{m.event})...)
 		})

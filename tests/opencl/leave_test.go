@@ -4,6 +4,8 @@ package opencl_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"runtime/pprof"
 	"sync"
 	"testing"
@@ -13,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"godwit/devices"
+	"godwit/mem"
 	"godwit/runtime"
 )
 
@@ -87,6 +90,62 @@ func TestReadersOfOpenCLHoldNoThreads(t *testing.T) {
 	t.Log(more, "more threads")
 	require.LessOrEqual(t, more, 16)
 	require.NoError(t, e.Release())
+}
+
+var errGone = errors.New("the client has gone")
+
+// TestAnAbortedRequestOfOpenCLRunsAtMostItsWindow: what OpenCL was given runs, the rest never begins.
+func TestAnAbortedRequestOfOpenCLRunsAtMostItsWindow(t *testing.T) {
+	need(t)
+	c, q, b, spin := spinner(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	defer cancel()
+	r, err := c.NewRequest(ctx)
+	require.NoError(t, err)
+	defer r.Close()
+	with := q.With(runtime.CommandOptions{Request: r})
+	var events []runtime.Event
+	for range 12 {
+		e, err := with.EnqueueLaunch(ctx, spin(20_000_000))
+		require.NoError(t, err)
+		events = append(events, e)
+	}
+	require.NoError(t, r.Abort(errGone))
+	ran := 0
+	for _, e := range events {
+		if err := e.Wait(ctx); err == nil {
+			ran++
+		} else {
+			require.ErrorIs(t, err, errGone)
+		}
+		require.NoError(t, e.Release())
+	}
+	require.LessOrEqual(t, ran, 6, "the window, and what began while they were enqueued")
+	require.ErrorIs(t, q.Read(ctx, b, 0, make([]byte, 4)), mem.ErrPoisoned)
+	require.ErrorIs(t, q.Finish(ctx), errGone)
+	require.NoError(t, q.Write(ctx, b, 0, make([]byte, 4)))
+}
+
+// BenchmarkLaunchesOfARequest is a launch in a row, of no request and of one.
+func BenchmarkLaunchesOfARequest(b *testing.B) {
+	c, q, _, spin := spinner(b)
+	ctx := context.Background()
+	r, err := c.NewRequest(ctx)
+	require.NoError(b, err)
+	defer r.Close()
+	for _, n := range []uint64{1000, 100_000} {
+		for _, of := range []*runtime.Request{nil, r} {
+			with := q.With(runtime.CommandOptions{NoEvent: true, Request: of})
+			b.Run(fmt.Sprintf("%d turns, request=%t", n, of != nil), func(b *testing.B) {
+				for b.Loop() {
+					if _, err := with.EnqueueLaunch(ctx, spin(n)); err != nil {
+						b.Fatal(err)
+					}
+				}
+				require.NoError(b, q.Finish(ctx))
+			})
+		}
+	}
 }
 
 // BenchmarkRead is what a read of 4 bytes costs, by how it is waited for, of an idle queue and behind a launch.
