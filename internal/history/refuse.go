@@ -22,54 +22,54 @@ func (r *replay) refusals() []refusal {
 	pattern := []byte{1, 2, 3}
 	return []refusal{
 		{"rectangle onto itself", mem.ErrOverlap, func(q *queue, op *operation, b *runtime.Buffer) error {
-			_, err := q.EnqueueCopyRect(r.call, r.views[op.Src], b, op.srcBox(), op.dstBox(), op.region())
+			_, err := q.EnqueueCopyRect(r.ctx, r.views[op.Src], b, op.srcBox(), op.dstBox(), op.region())
 			return err
 		}},
 		{"write past the end", mem.ErrInvalidValue, func(q *queue, op *operation, b *runtime.Buffer) error {
-			_, err := q.EnqueueWrite(r.call, b, uint64(op.DstOff), make([]byte, b.Size()-uint64(op.DstOff)+1))
+			_, err := q.EnqueueWrite(r.ctx, b, uint64(op.DstOff), make([]byte, b.Size()-uint64(op.DstOff)+1))
 			return err
 		}},
 		{"read of nothing", mem.ErrInvalidValue, func(q *queue, op *operation, b *runtime.Buffer) error {
-			_, err := q.EnqueueRead(r.call, b, uint64(op.DstOff), nil)
+			_, err := q.EnqueueRead(r.ctx, b, uint64(op.DstOff), nil)
 			return err
 		}},
 		{"copy onto itself", mem.ErrOverlap, func(q *queue, op *operation, b *runtime.Buffer) error {
-			_, err := q.EnqueueCopy(r.call, b, b, uint64(op.DstOff), uint64(op.DstOff), uint64(op.Size))
+			_, err := q.EnqueueCopy(r.ctx, b, b, uint64(op.DstOff), uint64(op.DstOff), uint64(op.Size))
 			return err
 		}},
 		{"fill with three bytes", mem.ErrInvalidValue, func(q *queue, op *operation, b *runtime.Buffer) error {
-			_, err := q.EnqueueFill(r.call, b, pattern, uint64(op.DstOff), uint64(op.Size))
+			_, err := q.EnqueueFill(r.ctx, b, pattern, uint64(op.DstOff), uint64(op.Size))
 			return err
 		}},
 		{"rows longer than their pitch", mem.ErrInvalidValue, func(q *queue, op *operation, b *runtime.Buffer) error {
-			_, err := q.EnqueueWriteRect(r.call, b, runtime.Box{Row: uint64(op.Size)}, make([]byte, op.Size+1), runtime.Box{}, [3]uint64{uint64(op.Size) + 1, 1, 1})
+			_, err := q.EnqueueWriteRect(r.ctx, b, runtime.Box{Row: uint64(op.Size)}, make([]byte, op.Size+1), runtime.Box{}, [3]uint64{uint64(op.Size) + 1, 1, 1})
 			return err
 		}},
 		{"launch without its arguments", mem.ErrKernelArgs, func(q *queue, _ *operation, b *runtime.Buffer) error {
 			if !r.h.launches() {
 				return mem.ErrKernelArgs // there are no kernels
 			}
-			_, err := q.EnqueueLaunch(r.call, runtime.Launch{Kernel: r.kernel[opMix], Global: []uint64{1}, Args: []runtime.Arg{runtime.Buf(b)}})
+			_, err := q.EnqueueLaunch(r.ctx, runtime.Launch{Kernel: r.kernel[opMix], Global: []uint64{1}, Args: []runtime.Arg{runtime.Buf(b)}})
 			return err
 		}},
 		{"map with no flags", mem.ErrInvalidValue, func(q *queue, op *operation, b *runtime.Buffer) error {
-			_, _, err := q.EnqueueMap(r.call, b, uint64(op.DstOff), uint64(op.Size), 0)
+			_, _, err := q.EnqueueMap(r.ctx, b, uint64(op.DstOff), uint64(op.Size), 0)
 			return err
 		}},
 		{"unmap of nothing", mem.ErrInvalidValue, func(q *queue, _ *operation, _ *runtime.Buffer) error {
-			_, err := q.EnqueueUnmap(r.call, runtime.Mapping{})
+			_, err := q.EnqueueUnmap(r.ctx, runtime.Mapping{})
 			return err
 		}},
 		{"migrate of nothing", mem.ErrInvalidValue, func(q *queue, _ *operation, _ *runtime.Buffer) error {
-			_, err := q.EnqueueMigrate(r.call, nil, 0)
+			_, err := q.EnqueueMigrate(r.ctx, nil, 0)
 			return err
 		}},
 		{"zero event in a wait list", mem.ErrInvalidWaitList, func(q *queue, _ *operation, _ *runtime.Buffer) error {
-			_, err := q.EnqueueMarker(r.call, runtime.Event{})
+			_, err := q.EnqueueMarker(r.ctx, runtime.Event{})
 			return err
 		}},
 		{"pointer to nothing", svm.ErrNotSVM, func(q *queue, op *operation, _ *runtime.Buffer) error {
-			_, err := q.EnqueueSVMFill(r.call, runtime.Pointer(op.Salt)&^0xff+8, pattern[:1], 8)
+			_, err := q.EnqueueSVMFill(r.ctx, runtime.Pointer(op.Salt)&^0xff+8, pattern[:1], 8)
 			return err
 		}},
 	}

@@ -465,12 +465,12 @@ func (r *replay) readEverything(v *verdict, q *queue) error {
 			if r.isFine(view.Root) && !q.fine {
 				on = r.queueFor(op)
 			}
-			before := len(r.log)
-			if err := r.doOn(on, op); err != nil {
+			asked, err := r.readOn(on, op)
+			if err != nil {
 				return fmt.Errorf("final read of %d bytes at %d of buffer %d: %w", op.Size, off, view.Root, err)
 			}
-			if len(r.log) == before && on.Memory() != mem.Host {
-				continue // no room on that device
+			if !asked {
+				continue
 			}
 			r.result.Asked += op.Size
 			if last := r.log[len(r.log)-1]; lost[off] != last.refused && !doubt[off] && !v.m.countLost(op) {
@@ -479,6 +479,21 @@ func (r *replay) readEverything(v *verdict, q *queue) error {
 		}
 	}
 	return r.compareMoves()
+}
+
+// readOn reads on a queue; false is that its device has no room. The host always has, but the context of an operation that is hurried
+// may have ended before it was enqueued.
+func (r *replay) readOn(q *queue, op *operation) (asked bool, err error) {
+	before := len(r.log)
+	for len(r.log) == before {
+		if err := r.doOn(q, op); err != nil {
+			return false, err
+		}
+		if err := r.ctx.Err(); err != nil || q.Memory() != mem.Host {
+			return len(r.log) > before, err
+		}
+	}
+	return true, nil
 }
 
 func (r *replay) finishAll() error {
