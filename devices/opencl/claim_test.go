@@ -18,7 +18,7 @@ import (
 func TestACappedContextTakesNoMoreBuffersThanItsCap(t *testing.T) {
 	ctx := context.Background()
 	const devCap, largest = 1 << 20, 200 << 10
-	devs, err := devices.Open(ctx, "opencl", devices.Config{Params: map[string]string{"count": "1"}})
+	devs, err := devices.Open(ctx, "opencl", devices.Config{Params: map[string]string{"count": "1", "carve": "on"}})
 	if err != nil {
 		t.Skipf("not here: %v", err)
 	}

@@ -62,10 +62,9 @@ func newDevice(dr *driver, h *host, f Found, opts options) (*Device, error) {
 		d.info.MaxAlloc = min(d.info.MaxAlloc, d.info.GlobalMemory)
 	}
 	d.info.SharesHost = !opts.bus.or(!d.info.SharesHost)
-	d.carves = opts.carve.or(h.worker == nil) // checkers look at whole cl_mems
-	carve := d.carves && opts.carve.or(!d.info.SharesHost || opts.memory != 0)
-	d.direct = (!carve || opts.memory != 0) && opts.direct.or(true) && d.isDirect()
-	d.store = newStore(d, carve, opts.slab)
+	d.carves = opts.carve.or(!d.info.SharesHost && h.worker == nil) // checkers look at whole cl_mems
+	d.direct = (!d.carves || opts.memory != 0) && opts.direct.or(true) && d.isDirect()
+	d.store = newStore(d, d.carves, opts.slab)
 	d.memory = storage.NewBlocks(d.name, d.info.BaseAlign, d.store)
 	d.node = nodeOf(d.id)
 	d.pinned = storage.NewPinnedNodes(d.name, func(name string, node int) *storage.Pinned { return newPinned(d, name, node) })

@@ -28,8 +28,7 @@ import (
 //
 // Direct: the same, in memory of this process's (direct.go).
 //
-// Carved: a chunk of a slab, which is one large cl_mem, perhaps a direct one. The form of all devices in contexts with
-// caps, since there blocks come and go; and of discrete
+// Carved: a chunk of a slab, which is one large cl_mem, perhaps a direct one. The form of discrete
 // devices, where creating and first touching a buffer costs tens of
 // microseconds and more. No command ever names the slab: each uses a cl
 // sub-buffer of it, of the whole block (made on first use) or of the part that a
@@ -107,8 +106,8 @@ type claims struct {
 	largest uint64 // block, ever
 }
 
-// Claim implements devices.Claimed. Where a context has a cap its blocks are carved, whatever the device: buffers that come and
-// go with each eviction cost a library that makes them more than the copies do. Checkers look at whole cl_mems.
+// Claim implements devices.Claimed. Where blocks are carved, and all contexts have caps, the library is asked for
+// these and one block.
 func (d *Device) Claim(bytes uint64) (end func()) {
 	s := d.store
 	s.mu.Lock()

@@ -44,7 +44,7 @@ func TestReplayFindsTheSmallestRegions(t *testing.T) {
 	r := got.Results[0]
 	assert.Equal(t, "bestfit", r.Strategy)
 	assert.EqualValues(t, 1, r.Align, "MiniMalloc's units are not bytes")
-	assert.InDelta(t, 1.753, r.Overhead, 0.005)
+	assert.InDelta(t, 1.753, float64(r.Overhead), 0.005)
 	assert.Positive(t, r.NSPerOp)
 	assert.NotEmpty(t, r.Series)
 	require.Len(t, got.Means, 2)
@@ -123,7 +123,7 @@ func TestReplayWritesAReportWithThePackerBeside(t *testing.T) {
 	require.Len(t, got.Results, 6)
 	assert.Equal(t, []string{"fit", "pocl-tight", "offline"},
 		[]string{got.Results[0].Strategy, got.Results[1].Strategy, got.Results[2].Strategy})
-	assert.GreaterOrEqual(t, got.Results[2].Overhead, 1.0)
+	assert.GreaterOrEqual(t, float64(got.Results[2].Overhead), 1.0)
 	assert.Less(t, got.Results[2].Overhead, got.Results[0].Overhead)
 	html, err := os.ReadFile(file)
 	require.NoError(t, err)

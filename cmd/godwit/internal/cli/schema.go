@@ -28,6 +28,8 @@ var jsonOutputs = []struct {
 	{"run", scenario.Result{}},
 	{"run --summary", scenario.Digest{}},
 	{"sweep", sweep.Row{}},
+	{"sweep merge", sweep.Row{}},
+	{"campaign serve", sweep.Row{}},
 	{"compare", compare.Comparison{}},
 	{"predict", predictOutput{}},
 	{"exec", tracelog.Summary{}},
