@@ -52,6 +52,9 @@ func ReadCorpus(ctx context.Context, dir string) ([]entry, error) {
 	}
 	var out []entry
 	for _, f := range files {
+		if strings.HasPrefix(f.Name(), ".") {
+			continue // what a killed search was writing: files are renamed when they are whole
+		}
 		path := filepath.Join(corpusDir(dir), f.Name())
 		text, err := input.ReadFile(ctx, path, maxEntry)
 		if err != nil {

@@ -140,6 +140,7 @@ func TestAFuzzThatWasKilledLeavesWhatItFound(t *testing.T) {
 	require.Eventually(t, func() bool { return found() == 4 }, time.Minute, 10*time.Millisecond, "each has had a turn")
 	require.NoError(t, cmd.Process.Kill())
 	require.Error(t, cmd.Wait())
+	require.NoError(t, os.WriteFile(filepath.Join(out, "corpus", "FuzzStrategies", ".fit-half"), nil, 0o600), "what was being written when it was killed")
 	_, _, err := godwit(t, "fuzz", "-s", "fit", "--evals", "20", "--ops", "100", "--out", out, "--resume")
 	require.NoError(t, err, "all files are whole")
 }
