@@ -167,7 +167,7 @@ func TestACertificateForgetsEarlierEvictions(t *testing.T) {
 	require.NoError(t, all[1].Release())
 	require.NoError(t, all[2].Release()) // of these, one ends by itself
 	late := h.buffer(2*room, nil)
-	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
 	defer cancel()
 	_, err := q.EnqueueFill(ctx, late, []byte{9}, 0, 2*room)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
