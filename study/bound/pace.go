@@ -2,6 +2,7 @@ package bound
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"godwit/mem"
@@ -143,7 +144,7 @@ func (p *pace) bring(pieces []stretch, m mem.MemoryID) (at int64) {
 		since, there := x.held[m]
 		n := i + 1
 		if x.version > 0 && !there {
-			for n < len(pieces) && pieces[n].version == x.version && len(pieces[n].held) == len(x.held) {
+			for n < len(pieces) && pieces[n].version == x.version && maps.EqualFunc(pieces[n].held, x.held, func(_, _ int64) bool { return true }) {
 				n++
 			}
 			since = p.copy(pieces[i:n], m)

@@ -1,7 +1,6 @@
 package campaign
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,7 +13,6 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"godwit/mem"
 	"godwit/study/sweep"
 )
 
@@ -104,14 +102,14 @@ func (c *Coordinator) Probe(ctx context.Context) error {
 	var longest time.Duration
 	largest := 1
 	for k := range 3 {
-		i, _ := c.Rows.Missing(k * (points.Len() - 1) / 2)
+		i, _ := c.Rows.Missing(k*(points.Len()-1)/2, 1)
 		if i == points.Len() {
 			continue
 		}
 		began := time.Now()
 		row, err := c.Config.Row(ctx, points.At(i))
 		if err == nil {
-			_, err = c.Rows.Accept(sweep.EncodeLine(i, row))
+			err = c.Rows.Accept(sweep.EncodeLine(i, row))
 		}
 		if err != nil {
 			return err
@@ -215,7 +213,7 @@ func (r *running) begin(ctx context.Context) (err error) {
 	for subject, f := range map[string]nats.MsgHandler{
 		hello:                 r.greet,
 		topic(r.id, "alive"):  r.hear,
-		topic(r.id, "differ"): r.differ,
+		topic(r.id, "differ"): func(m *nats.Msg) { r.differ(ctx, m) },
 		topic(r.id, "fault"):  r.faulty,
 		"$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES." + unitsOf(r.id) + "." + consumer: func(m *nats.Msg) { r.exhausted(ctx, m) },
 	} {
@@ -246,30 +244,24 @@ func (r *running) begin(ctx context.Context) (err error) {
 
 // take adds rows to the journal, with others that are there by now, and has them survive.
 func (r *running) take(ctx context.Context, b body) error {
-	lines, last := bytes.Clone(b.lines), b.seq
-	for more := true; more && len(lines) < 4<<20; {
+	batch, size := []body{b}, len(b.lines)
+	for more := true; more && size < 4<<20; {
 		select {
 		case b = <-r.bodies:
-			lines, last = append(lines, b.lines...), b.seq
+			batch, size = append(batch, b), size+len(b.lines)
 		default:
 			more = false
 		}
 	}
 	for {
-		_, err := r.Rows.Accept(lines)
-		switch {
-		case errors.Is(err, sweep.ErrUnlike):
-			r.found(err)
-			err = nil
-		case errors.Is(err, mem.ErrInvalidValue): // no worker of this build sends it
-			r.Say("%v", err)
-			err = nil
-		}
+		err := r.accept(ctx, batch)
 		if err == nil {
 			err = r.Sync()
 		}
 		if err == nil {
-			r.last = last
+			for _, b := range batch {
+				r.last = max(r.last, b.seq)
+			}
 			return nil
 		}
 		r.Say("%v: trying again each second", err)
@@ -277,6 +269,27 @@ func (r *running) take(ctx context.Context, b body) error {
 			return errors.Join(ctx.Err(), err)
 		}
 	}
+}
+
+// accept adds the rows of messages to the journal. A message that holds anything else, which no worker of this build sends, is taken
+// out of ROWS, where workers would find it in the place of its points' rows.
+func (r *running) accept(ctx context.Context, batch []body) error {
+	for _, b := range batch {
+		err := r.Rows.Accept(b.lines)
+		if errors.Is(err, sweep.ErrUnlike) {
+			r.found(err)
+		}
+		if errors.Is(err, sweep.ErrTorn) {
+			r.Say("message %d: %v", b.seq, err)
+			if err := r.rows.DeleteMsg(ctx, b.seq); err != nil && b.seq > 0 && !errors.Is(err, jetstream.ErrMsgNotFound) {
+				return err
+			}
+		}
+		if err != nil && !errors.Is(err, sweep.ErrUnlike) && !errors.Is(err, sweep.ErrTorn) {
+			return err
+		}
+	}
+	return nil
 }
 
 // found keeps what was found.
@@ -312,12 +325,11 @@ func (r *running) refill(ctx context.Context) error {
 		r.next = 0
 	}
 	for left := int(info.State.Msgs); left < window && r.next < n; left++ {
-		lo, hi := r.Rows.Missing(r.next)
+		lo, hi := r.Rows.Missing(r.next, r.unit)
 		if lo == n {
 			r.next = n
 			return nil
 		}
-		hi = min(hi, lo+r.unit)
 		if err := r.publish(within, unit{lo, hi, r.chunk}); err != nil {
 			return err
 		}
@@ -384,10 +396,10 @@ func (r *running) hear(m *nats.Msg) {
 }
 
 // differ takes rows of a worker that are not those which ROWS has.
-func (r *running) differ(m *nats.Msg) {
+func (r *running) differ(ctx context.Context, m *nats.Msg) {
 	select {
-	case r.bodies <- body{lines: m.Data, seq: r.last}: // compared when those are in the journal
-	default:
+	case r.bodies <- body{lines: m.Data}: // compared when those are in the journal
+	case <-ctx.Done():
 	}
 }
 
@@ -439,7 +451,7 @@ func (r *running) divide(ctx context.Context, seq uint64) error {
 		return err
 	}
 	for i := u.Lo; i < u.Hi; i++ {
-		if lo, _ := r.Rows.Missing(i); lo == i {
+		if lo, _ := r.Rows.Missing(i, 1); lo == i {
 			if err := r.publish(ctx, unit{i, i + 1, 1}); err != nil {
 				return err
 			}

@@ -52,6 +52,8 @@ func (w *Worker) Work(ctx context.Context, nc *nats.Conn) (err error) {
 			return ctx.Err()
 		case errors.Is(err, errEnded):
 			return nil
+		case nc.IsClosed(): // the server wants it no more: it was told so twice
+			return fmt.Errorf("%w: %w", ErrRefused, errors.Join(nc.LastError(), err))
 		case !transient(err):
 			return err
 		}
@@ -152,7 +154,7 @@ func (w *Worker) lease(ctx context.Context, c *sweep.Config, id string, points s
 				err = w.make(ctx, c, id, points, msg)
 			}
 		}
-		if err != nil && !transient(err) && errors.Is(err, errPoint) {
+		if errors.Is(err, errPoint) {
 			return err
 		}
 		pause(ctx, 200*time.Millisecond) // its streams are being made, perhaps
@@ -174,7 +176,9 @@ func (w *Worker) make(ctx context.Context, c *sweep.Config, id string, points sw
 	go func() {
 		for working.Err() == nil {
 			pause(working, ackWait/3)
-			_ = msg.InProgress() // or it is another's, which does no harm
+			if working.Err() == nil {
+				_ = msg.InProgress() // or it is another's, which does no harm
+			}
 		}
 	}()
 	for lo := u.Lo; lo < u.Hi; lo += u.Chunk {

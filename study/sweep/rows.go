@@ -60,29 +60,34 @@ func (r *Rows) Points() Points { return r.points }
 // ID identifies the sweep: with the same an index means the same point.
 func (r *Rows) ID() string { return r.id }
 
-// Missing is the next run of points without a row, from a point on; lo is the number of points where there is none.
-func (r *Rows) Missing(from int) (lo, hi int) {
+// Missing is the next run of at most so many points without a row, from a point on; lo is the number of points where there is none.
+func (r *Rows) Missing(from, most int) (lo, hi int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for lo = from; lo < len(r.at) && r.at[lo] != 0; lo++ {
 	}
-	for hi = lo; hi < len(r.at) && r.at[hi] == 0; hi++ {
+	for hi = lo; hi < min(len(r.at), lo+most) && r.at[hi] == 0; hi++ {
 	}
 	return lo, hi
 }
 
-// Accept adds rows that somebody else has made, given as lines of a journal: those of points without one. It returns
-// how many these are, and an error that wraps ErrUnlike where a row is not the one that its point has.
-func (r *Rows) Accept(lines []byte) (fresh int, err error) {
+// ErrTorn is of lines that are no rows of the sweep.
+var ErrTorn = errors.New("what was sent is no row")
+
+// Accept adds rows that somebody else has made, given as lines of a journal: those of points without one, or with one that says
+// why it failed. It fails with ErrTorn where lines are no rows, and with ErrUnlike where a row is not the one that its point has; the
+// other rows are added all the same.
+func (r *Rows) Accept(lines []byte) error {
 	var points []int
 	var rows [][]byte
-	var unlike error
+	var unlike, torn error
 	given := make(map[int][]byte)
-	err = eachLine(bytes.NewReader(lines), 0, func(text []byte, _ int64, whole bool) error {
+	err := eachLine(bytes.NewReader(lines), 0, func(text []byte, _ int64, whole bool) error {
 		l, ok := decodeLine(text)
 		b, isRow := briefly(l.Row)
 		if !ok || !whole || !isRow || l.At < 0 || l.At >= r.points.n {
-			return fmt.Errorf("a row that was sent is torn: %w", mem.ErrInvalidValue)
+			torn = ErrTorn
+			return nil
 		}
 		before, err := r.row(l.At)
 		if before == nil {
@@ -91,10 +96,10 @@ func (r *Rows) Accept(lines []byte) (fresh int, err error) {
 		switch {
 		case err != nil:
 			return err
-		case before == nil:
+		case before == nil, b.Error == "" && failedRow(before):
 			given[l.At] = l.Row
 			points, rows = append(points, l.At), append(rows, l.Row)
-		case !bytes.Equal(before, l.Row) && b.Times != "measured":
+		case b.Error == "" && !bytes.Equal(before, l.Row) && b.Times != "measured":
 			unlike = fmt.Errorf("point %d, %s: %w: it has\n%s\nand\n%s", l.At, Label(r.points.At(l.At)), ErrUnlike, before, l.Row)
 		}
 		return nil
@@ -102,10 +107,13 @@ func (r *Rows) Accept(lines []byte) (fresh int, err error) {
 	if err == nil && len(rows) > 0 {
 		err = r.add(points, rows)
 	}
-	if err == nil {
-		err = unlike
-	}
-	return len(rows), err
+	return errors.Join(err, unlike, torn)
+}
+
+// failedRow reports whether a row says why its point failed.
+func failedRow(row []byte) bool {
+	b, _ := briefly(row)
+	return b.Error != ""
 }
 
 // Results are all rows, once there are all.

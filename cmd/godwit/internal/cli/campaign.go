@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -219,8 +220,14 @@ func serve(ctx context.Context, f *serveFlags, l *campaign.Listen, co *campaign.
 	if err := co.Probe(ctx); err != nil {
 		return err
 	}
-	for {
-		err := serveOnce(ctx, f, l, co)
+	for first := true; ; first = false {
+		server, err := l.Start(ctx)
+		if err != nil && first {
+			return err // of what it was told: a port, a certificate, a directory
+		}
+		if err == nil {
+			err = serveOnce(ctx, f, server, co)
+		}
 		if err == nil || ctx.Err() != nil || errors.Is(err, campaign.ErrFault) {
 			return err
 		}
@@ -233,11 +240,7 @@ func serve(ctx context.Context, f *serveFlags, l *campaign.Listen, co *campaign.
 	}
 }
 
-func serveOnce(ctx context.Context, f *serveFlags, l *campaign.Listen, co *campaign.Coordinator) error {
-	server, err := l.Start(ctx)
-	if err != nil {
-		return err
-	}
+func serveOnce(ctx context.Context, f *serveFlags, server *server.Server, co *campaign.Coordinator) error {
 	defer func() {
 		server.Shutdown()
 		server.WaitForShutdown()

@@ -1,11 +1,14 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 
 	"godwit/internal/input"
 	"godwit/study/alloc/replay"
@@ -22,6 +25,10 @@ type gate struct {
 type gateKey struct {
 	trace, strategy string
 	align           uint64
+}
+
+func (k gateKey) compare(o gateKey) int {
+	return cmp.Or(cmp.Compare(k.trace, o.trace), cmp.Compare(k.strategy, o.strategy), cmp.Compare(k.align, o.align))
 }
 
 func keyOf(r *replay.Result) gateKey { return gateKey{r.Trace, r.Strategy, r.Align} }
@@ -102,8 +109,8 @@ func (g *gate) judge(w io.Writer, results []replay.Result) error {
 		}
 		g.judged[keyOf(r)] = true
 	}
-	for key, was := range g.baseline {
-		if !g.judged[key] {
+	for _, key := range slices.SortedFunc(maps.Keys(g.baseline), gateKey.compare) {
+		if was := g.baseline[key]; !g.judged[key] {
 			say("FAIL", was.Trace, was.Strategy, fmt.Sprintf("in the baseline with alignment %d, and was not run", was.Align))
 		}
 	}
