@@ -134,6 +134,9 @@ func (t *Tenant) CreateBuffer(name string, size uint64, flags Flags, host []byte
 // Close ends a tenant, and with it its caps and floors. It fails with mem.ErrInvalidOperation where buffers of it are alive, or it
 // was closed.
 func (t *Tenant) Close() error {
+	if t == nil || t.c == nil {
+		return fmt.Errorf("close of a nil tenant: %w", mem.ErrInvalidValue)
+	}
 	c := t.c
 	if err := c.call(); err != nil {
 		return err
@@ -236,7 +239,7 @@ func (c *Context) tenantKeeps(v *migration.Victim, victims []migration.Victim) e
 		return eviction.Goes
 	}
 	reqs, of := c.wanted(v.Memory), c.roots[v.Buffer].tenant
-	if over, _ := c.overCap(v.Memory, reqs, &c.scratch.reuse); over != nil && over != of {
+	if c.atCaps(v.Memory, reqs) && (of == nil || !of.passes(v.Memory, reqs, &c.scratch.reuse)) {
 		return eviction.Tenant
 	}
 	if of == nil || of.wants(v.Memory) {
@@ -247,6 +250,22 @@ func (c *Context) tenantKeeps(v *migration.Victim, victims []migration.Victim) e
 		return eviction.Floor
 	}
 	return eviction.Goes
+}
+
+// passes reports whether requests for a memory would pass the tenant's cap as things are. c.mu is held.
+func (t *Tenant) passes(m mem.MemoryID, reqs []mem.Request, reuse *mem.Reuse) bool {
+	want := t.asksOf(reqs)
+	if want == 0 {
+		return false
+	}
+	_, o := t.on[m].ceiling.Over(want, reuse)
+	return o != mem.Ready
+}
+
+// atCaps reports whether requests for a memory would pass some tenant's cap. c.mu is held.
+func (c *Context) atCaps(m mem.MemoryID, reqs []mem.Request) bool {
+	t, _ := c.overCap(m, reqs, &c.scratch.reuse)
+	return t != nil
 }
 
 // wants reports whether the command that needs room wants a block of the tenant's on a memory. c.mu is held.
