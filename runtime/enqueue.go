@@ -199,7 +199,8 @@ func (q *Queue) blocking(ctx context.Context, op opcode, b *Buffer, off uint64, 
 	req.awaited = true
 	e, err := q.submit(ctx, &req, &borrowed{wait: wait})
 	if err == nil && req.noEvent {
-		return e, q.waitPoint(ctx, req.point, devices.BlockThread)
+		defer func() { _ = e.Release() }() // it kept the cause
+		return Event{}, q.waitPoint(ctx, req.point, devices.BlockThread)
 	}
 	if err == nil {
 		if werr := e.Wait(ctx, devices.BlockThread); werr != nil && ctx.Err() != nil {
@@ -226,9 +227,11 @@ func (q *Queue) perform(ctx context.Context, op opcode, b *Buffer, off uint64, d
 			req.hand.Leave(errNobodyWaits)
 		}
 	}()
-	if _, err := q.submit(ctx, &req, &borrowed{wait: wait}); err != nil {
+	e, err := q.submit(ctx, &req, &borrowed{wait: wait})
+	if err != nil {
 		return err
 	}
+	defer func() { _ = e.Release() }() // it keeps the cause until we have asked
 	if accepted = true; req.hand == nil {
 		return q.waitPoint(ctx, req.point, devices.Park)
 	}

@@ -27,6 +27,10 @@ func (c *Context) NewRequest(ctx context.Context) (*Request, error) {
 	}
 	c.unlock()
 	r := &Request{c: c}
+	if ctx.Err() != nil { // who hears of it in another goroutine may be late
+		cause := context.Cause(ctx)
+		r.over.Store(&cause)
+	}
 	r.stop = context.AfterFunc(ctx, func() { _ = r.Abort(context.Cause(ctx)) })
 	return r, nil
 }

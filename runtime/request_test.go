@@ -306,3 +306,69 @@ func BenchmarkRequestFills(b *testing.B) {
 		})
 	}
 }
+
+func TestAnEnqueueThatWaitsForRoomIsCalledOffWithItsRequest(t *testing.T) {
+	h := crowded(t, runtime.Options{WaitForMemory: true, NoEviction: true}, 1)
+	q, began, end := h.q[0], make(chan struct{}), make(chan struct{})
+	big := h.buffer(3*room, nil)
+	h.done(h.ok(q.EnqueueFill(soon(t), big, []byte{1}, 0, 3*room)))
+	call := h.ok(q.EnqueueHostCall(soon(t), func(context.Context) error { close(began); <-end; return nil }))
+	h.ok(q.EnqueueRead(soon(t), big, 0, make([]byte, 16), call))
+	<-began
+	r := must(h.c.NewRequest(context.Background()))
+	b, got := h.buffer(2*room, nil), make(chan error, 1)
+	require.NoError(t, big.Release()) // its bytes come back when the read has ended
+	go func() {
+		_, err := q.With(runtime.CommandOptions{Request: r}).EnqueueFill(soon(t), b, []byte{2}, 0, 2*room)
+		got <- err
+	}()
+	time.Sleep(5 * time.Millisecond) // it waits; if it does not yet, it is refused all the same
+	cause := errors.New("called off")
+	require.NoError(t, r.Abort(cause))
+	close(end)
+	require.ErrorIs(t, <-got, cause)
+	require.NoError(t, h.c.Check())
+}
+
+func TestARequestOfAContextThatHasEndedTakesNothing(t *testing.T) {
+	h := crowded(t, runtime.Options{}, 1)
+	gone := errors.New("gone")
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cancel(gone)
+	r := must(h.c.NewRequest(ctx))
+	defer r.Close()
+	_, err := h.q[0].With(runtime.CommandOptions{Request: r}).EnqueueFill(soon(t), h.buffer(room, nil), []byte{1}, 0, room)
+	require.ErrorIs(t, err, gone)
+}
+
+func TestWhoWaitsForAReadIsToldWhyItFailed(t *testing.T) {
+	h := crowded(t, runtime.Options{}, 1)
+	b, user := h.buffer(room, nil), must(h.c.NewUserEvent())
+	h.paint(h.q[0], b, 1)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	const readers = 200 // more failures than causes are kept for without asking who needs them
+	got := make(chan error, readers)
+	for range readers {
+		go func() { got <- h.q[0].Read(ctx, b, 0, make([]byte, 16), user) }()
+	}
+	time.Sleep(20 * time.Millisecond) // most wait by then; the others fail alike
+	over := make(chan struct{})
+	defer close(over)
+	for range 4 {
+		go func() {
+			for {
+				select {
+				case <-over:
+					return
+				default:
+					h.c.Stats() // settles failures
+				}
+			}
+		}()
+	}
+	require.NoError(t, user.SetStatus(runtime.ExecStatus(-5)))
+	for range readers {
+		require.ErrorIs(t, <-got, mem.ErrDependency)
+	}
+}

@@ -209,6 +209,9 @@ func (c *Context) enqueue(req *request, in *borrowed, called int64) (Event, erro
 	if err := q.live(); err != nil {
 		return Event{}, err
 	}
+	if err := req.of.takes(q, req.op); err != nil { // aborted since, perhaps while this waited for room
+		return Event{}, err
+	}
 	if err := c.plan(req, in); err != nil {
 		return Event{}, req.failed(err)
 	}
@@ -241,8 +244,8 @@ func (c *Context) enqueue(req *request, in *borrowed, called int64) (Event, erro
 	if err := c.accepted(req, in, p); err != nil {
 		c.sayAtClose(err)
 	}
-	if req.noEvent || c.hooks.failed.Load() != nil {
-		req.point = p
+	req.point = p
+	if req.noEvent && !req.awaited || c.hooks.failed.Load() != nil {
 		return Event{}, nil
 	}
 	return c.events.add(c, q, c.commandSeq, p), nil

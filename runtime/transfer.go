@@ -62,8 +62,8 @@ func (c *Context) wantsLinks(plan *migration.Plan) (wait bool) {
 // loseDevices has bytes that others have, too, come from devices that are lost no more. It reports whether there
 // are any such that was not known of.
 func (c *Context) loseDevices() (some bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.lock()
+	defer c.unlock()
 	for m := range c.mems {
 		if c.mover.Lost(mem.MemoryID(m)) && c.planner.Lose(mem.MemoryID(m)) {
 			some = true

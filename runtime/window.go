@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -30,6 +31,7 @@ type held struct {
 	kept        bool   // one outside its request needs it
 	counts      bool   // against the window's room
 	left        int    // out of order: its waits that have not ended
+	at          int    // out of order: where in its window's line
 	dead        bool   // it is held no more, but told of waits yet
 	seen        uint64 // windows.visit when it was looked at last
 	gen         uint32 // lives
@@ -61,7 +63,8 @@ type windows struct {
 type window struct {
 	ws      *windows // immutable; nil until the queue is open
 	inOrder bool     // immutable
-	line    []*held  // in order of acceptance
+	line    []*held  // in order of acceptance; out of order in any
+	ready   []*held  // out of order: of these, those whose waits have ended, in that order
 	flying  []mem.Point
 	watched bool   // of a queue in order: somebody will tell of an end
 	each    uint64 // mean nanoseconds between ends while something was held
@@ -125,6 +128,7 @@ func (ws *windows) took(req *request, h *held, p mem.Point, waits []mem.Wait) {
 	if h.point, ws.nodes[p] = p, h; len(w.line) == 0 {
 		ws.open = append(ws.open, w)
 	}
+	h.at = len(w.line)
 	w.line = append(w.line, h)
 	ws.held++
 	ws.some.Store(true)
@@ -161,6 +165,11 @@ func (r *ready) PointReached(mem.Point, error) {
 	goes := h.left == 0
 	if goes && h.dead {
 		ws.recycle(h)
+	} else if goes {
+		if w.ready = append(w.ready, h); !h.counts { // it goes at once
+			copy(w.ready[1:], w.ready)
+			w.ready[0] = h
+		}
 	}
 	ws.mu.Unlock()
 	if goes {
@@ -208,16 +217,15 @@ func (w *window) advance() {
 // for their ends. mu is held.
 func (w *window) letGo(gates, watch *[mostRoom]mem.Point) (goes, ask int) {
 	w.sweep()
-	room := w.room()
-	kept := w.line[:0]
-	for i, h := range w.line {
-		if goes == mostRoom || w.inOrder && len(w.flying) >= room {
-			kept = append(kept, w.line[i:]...)
-			break
-		}
-		if !w.inOrder && h.left > 0 || h.counts && len(w.flying) >= room {
-			kept = append(kept, h)
-			continue
+	room, from := w.room(), &w.ready
+	if w.inOrder {
+		from = &w.line
+	}
+	n := 0
+	for ; n < len(*from) && goes < mostRoom; n++ {
+		h := (*from)[n]
+		if h.counts && len(w.flying) >= room {
+			break // what does not count is in front
 		}
 		if h.counts {
 			w.flying = append(w.flying, h.point)
@@ -228,14 +236,29 @@ func (w *window) letGo(gates, watch *[mostRoom]mem.Point) (goes, ask int) {
 		}
 		gates[goes] = h.gate
 		goes++
+		w.leave(h)
 		w.ws.unhold(h)
 	}
-	w.keep(kept)
+	clear((*from)[:n])
+	*from = (*from)[n:]
+	w.keep(w.line)
 	if n := len(w.flying); w.inOrder && len(w.line) > 0 && n > 0 && !w.watched {
 		w.watched = true
 		watch[0], ask = w.flying[(n-1)/2], 1
 	}
 	return goes, ask
+}
+
+// leave takes a command of a queue out of order out of the line. mu is held.
+func (w *window) leave(h *held) {
+	if w.inOrder {
+		return
+	}
+	n := len(w.line) - 1
+	last := w.line[n]
+	w.line[h.at], last.at = last, h.at
+	w.line[n] = nil
+	w.line = w.line[:n]
 }
 
 // keep makes the line what is left of it. mu is held.
@@ -296,9 +319,11 @@ func (ws *windows) abort(matches func(*held) bool, cause error) {
 	var gates []mem.Point
 	ws.mu.Lock()
 	for _, w := range slices.Clone(ws.open) {
+		w.ready = slices.DeleteFunc(w.ready, func(h *held) bool { return !h.kept && matches(h) })
 		kept := w.line[:0]
 		for _, h := range w.line {
 			if h.kept || !matches(h) {
+				h.at = len(kept)
 				kept = append(kept, h)
 				continue
 			}
@@ -308,6 +333,7 @@ func (ws *windows) abort(matches func(*held) bool, cause error) {
 		w.keep(kept)
 	}
 	ws.mu.Unlock()
+	slices.SortFunc(gates, func(a, b mem.Point) int { return cmp.Compare(a.Seq, b.Seq) }) // a window out of order has them in any
 	for _, g := range gates {
 		ws.line.End(g, cause)
 	}
