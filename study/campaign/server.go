@@ -40,6 +40,15 @@ func (l *Listen) Start(ctx context.Context) (*server.Server, error) {
 			}
 		}
 	}
+	if port > 0 { // of another's the server would say nothing for long
+		l, err := net.Listen("tcp", net.JoinHostPort(l.Host, strconv.Itoa(port)))
+		if err != nil {
+			return nil, err
+		}
+		if err = l.Close(); err != nil {
+			return nil, err
+		}
+	}
 	opt := &server.Options{ServerName: "godwit", Host: l.Host, Port: port, JetStream: true, StoreDir: streams, JetStreamMaxMemory: 16 << 20,
 		JetStreamMaxStore: 1 << 40, NoSigs: true, NoLog: true, Authorization: l.Token, MaxPayload: 4 << 20, PingInterval: 2 * time.Second, MaxPingsOut: 2}
 	if l.Cert != "" {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -178,7 +179,7 @@ func runServe(ctx context.Context, w io.Writer, file string, f *serveFlags) (err
 	}}
 	err = serve(ctx, f, l, co)
 	_ = bar.Finish()
-	if ctx.Err() != nil {
+	if err != nil && ctx.Err() != nil {
 		return fmt.Errorf("%w; what is done is in %s: serve with the same --store goes on", endOf(ctx, err), f.store)
 	}
 	if err != nil {
@@ -283,11 +284,19 @@ interrupted.`,
 			if err = errors.Join(err, f.check()); err != nil {
 				return err
 			}
+			if u, err := url.Parse(args[0]); err != nil || u.Scheme != "nats" && u.Scheme != "tls" || u.Host == "" {
+				return fmt.Errorf("campaign work %s: want nats://HOST:PORT, as campaign serve prints it", args[0])
+			}
 			nc, err := campaign.Connect(args[0], name, opts...)
 			if err != nil {
 				return err
 			}
 			defer nc.Close()
+			defer time.AfterFunc(time.Second, func() {
+				if !nc.IsConnected() {
+					say("nobody answers at %s yet: waiting", args[0])
+				}
+			}).Stop()
 			worker := &campaign.Worker{Name: name, Build: build, Jobs: jobs, Complete: func(c *sweep.Config) { c.Machine = loadMachine }}
 			if err := worker.Work(ctx, nc); err != nil {
 				return failed{endOf(ctx, err)}
