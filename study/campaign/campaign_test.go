@@ -94,7 +94,7 @@ func TestAWorkerOfAnotherBuildIsRefused(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []int{10, 0}, []int{res.Points, res.Failed})
 	require.Empty(t, s.co.Finding())
-	require.Len(t, s.co.Status().Workers, 1)
+	require.Len(t, s.co.Workers(), 1)
 }
 
 // TestRowsThatDifferAreFound: whoever was first has its rows taken, and the coordinator says which are not the same.

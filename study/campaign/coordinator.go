@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -23,76 +22,28 @@ type Coordinator struct {
 	Sync   func() error // has the journal survive the computer
 	Say    func(format string, args ...any)
 	// Progress, where not nil, is called now and then.
-	Progress func(Status)
+	Progress func(done, workers int)
 
 	chunk, unit int // points
 
-	mu      sync.Mutex
-	workers map[string]*worker // protected by mu
-	unlike  error              // protected by mu: the first two rows that differ
-	fault   error              // protected by mu: why the campaign cannot be
-	ended   bool               // protected by mu
-	rate    meter              // protected by mu
+	mu     sync.Mutex
+	seen   map[string]time.Time // protected by mu: when each worker was heard of
+	unlike error                // protected by mu: the first two rows that differ
+	fault  error                // protected by mu: why the campaign cannot be
+	ended  bool                 // protected by mu
 }
 
-// worker is what is known of one.
-type worker struct {
-	done int64
-	seen time.Time
-	rate meter
-}
-
-// meter is a rate over the last seconds.
-type meter struct {
-	at   time.Time
-	n    int64
-	rate float64 // a second
-}
-
-func (m *meter) note(now time.Time, n int64) {
-	if m.at.IsZero() {
-		m.at, m.n = now, n
-	} else if d := now.Sub(m.at).Seconds(); d >= 2 {
-		m.at, m.n, m.rate = now, n, float64(n-m.n)/d
-	}
-}
-
-// Status is how far a campaign is.
-type Status struct {
-	Points  int            `json:"points"`
-	Done    int            `json:"done"`
-	Rate    float64        `json:"points_per_second"`
-	ETA     float64        `json:"eta_seconds"` // 0 where it is not known
-	Workers []WorkerStatus `json:"workers"`     // those that were heard of in the last seconds, by name
-	Unlike  string         `json:"unlike,omitempty"`
-}
-
-// WorkerStatus is how far a worker is.
-type WorkerStatus struct {
-	Name string  `json:"name"`
-	Done int64   `json:"done"` // points, since it began
-	Rate float64 `json:"points_per_second"`
-}
-
-// Status is how far it is now.
-func (c *Coordinator) Status() Status {
+// Workers are the names of those that were heard of in the last seconds.
+func (c *Coordinator) Workers() (names []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s := Status{Points: c.Rows.Points().Len(), Done: c.Rows.Have(), Workers: []WorkerStatus{}}
-	c.rate.note(time.Now(), int64(s.Done))
-	if s.Rate = c.rate.rate; s.Rate > 0 {
-		s.ETA = float64(s.Points-s.Done) / s.Rate
-	}
-	for name, w := range c.workers {
-		if time.Since(w.seen) < ackWait {
-			s.Workers = append(s.Workers, WorkerStatus{name, w.done, w.rate.rate})
+	for name, seen := range c.seen {
+		if time.Since(seen) < ackWait {
+			names = append(names, name)
 		}
 	}
-	slices.SortFunc(s.Workers, func(a, b WorkerStatus) int { return strings.Compare(a.Name, b.Name) })
-	if c.unlike != nil {
-		s.Unlike = c.unlike.Error()
-	}
-	return s
+	slices.Sort(names)
+	return names
 }
 
 // Probe makes some points here, of which units and chunks are sized: of those, a chunk takes 0.2 s and a unit 4 s, so far as other
@@ -184,7 +135,7 @@ func (r *running) run(ctx context.Context) error {
 			return err
 		}
 		if r.Progress != nil {
-			r.Progress(r.Status())
+			r.Progress(r.Rows.Have(), len(r.Workers()))
 		}
 	}
 	return r.end(ctx)
@@ -381,17 +332,11 @@ func (r *running) hear(m *nats.Msg) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.workers == nil {
-		r.workers = make(map[string]*worker)
+	if r.seen == nil {
+		r.seen = make(map[string]time.Time)
 	}
-	w := r.workers[g.Name]
-	if w == nil && len(r.workers) < 1<<16 {
-		w = &worker{}
-		r.workers[g.Name] = w
-	}
-	if w != nil {
-		w.done, w.seen = g.Done, time.Now()
-		w.rate.note(w.seen, g.Done)
+	if _, ok := r.seen[g.Name]; ok || len(r.seen) < 1<<16 {
+		r.seen[g.Name] = time.Now()
 	}
 }
 

@@ -29,7 +29,6 @@ const (
 type greeting struct {
 	Name  string `json:"name"`
 	Build string `json:"build"`
-	Done  int64  `json:"done"` // points, since it began
 }
 
 // spec is what a worker is told of a campaign. Nothing of it is executed.

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -24,9 +23,8 @@ type Worker struct {
 	// Complete adds to a sweep what only the worker knows: how machines are found.
 	Complete func(c *sweep.Config)
 
-	nc   *nats.Conn
-	js   jetstream.JetStream
-	done atomic.Int64
+	nc *nats.Conn
+	js jetstream.JetStream
 }
 
 // ErrRefused is a worker that the coordinator does not want.
@@ -77,7 +75,7 @@ func pause(ctx context.Context, d time.Duration) {
 
 // ask asks the coordinator for its campaign.
 func (w *Worker) ask(ctx context.Context) (s spec, err error) {
-	text, err := json.Marshal(greeting{w.Name, w.Build, w.done.Load()})
+	text, err := json.Marshal(greeting{w.Name, w.Build})
 	if err != nil {
 		return s, err
 	}
@@ -121,7 +119,7 @@ func (w *Worker) campaign(ctx context.Context, s spec) error {
 // alive tells each second that the worker is there, and ends with the campaign.
 func (w *Worker) alive(ctx context.Context, id string) error {
 	for tick := 0; ctx.Err() == nil; tick++ {
-		text, err := json.Marshal(greeting{w.Name, w.Build, w.done.Load()})
+		text, err := json.Marshal(greeting{w.Name, w.Build})
 		if err == nil {
 			err = w.nc.Publish(topic(id, "alive"), text)
 		}
@@ -253,7 +251,6 @@ func (w *Worker) publish(ctx context.Context, id string, lo, hi int, body []byte
 		_, err := w.js.Publish(within, subject, body)
 		cancel()
 		if err == nil {
-			w.done.Add(int64(hi - lo))
 			return nil
 		}
 		if isThere(err) {

@@ -173,9 +173,9 @@ func runServe(ctx context.Context, w io.Writer, file string, f *serveFlags) (err
 	}
 	defer func() { err = errors.Join(err, journal.Close()) }()
 	bar := newProgress(points, "points")
-	co := &campaign.Coordinator{Config: c, Rows: rows, Sync: journal.Sync, Say: say, Progress: func(s campaign.Status) {
-		bar.Describe(plural(len(s.Workers), "worker"))
-		_ = bar.Set(min(s.Done, points-1))
+	co := &campaign.Coordinator{Config: c, Rows: rows, Sync: journal.Sync, Say: say, Progress: func(done, workers int) {
+		bar.Describe(plural(workers, "worker"))
+		_ = bar.Set(min(done, points-1))
 	}}
 	err = serve(ctx, f, l, co)
 	_ = bar.Finish()
