@@ -199,7 +199,7 @@ func (q *Queue) blocking(ctx context.Context, op opcode, b *Buffer, off uint64, 
 	req.awaited = true
 	e, err := q.submit(ctx, &req, &borrowed{wait: wait})
 	if err == nil && req.noEvent {
-		defer func() { _ = e.Release() }() // it kept the cause
+		defer e.letGo()
 		return Event{}, q.waitPoint(ctx, req.point, devices.BlockThread)
 	}
 	if err == nil {
@@ -231,7 +231,7 @@ func (q *Queue) perform(ctx context.Context, op opcode, b *Buffer, off uint64, d
 	if err != nil {
 		return err
 	}
-	defer func() { _ = e.Release() }() // it keeps the cause until we have asked
+	defer e.letGo()
 	if accepted = true; req.hand == nil {
 		return q.waitPoint(ctx, req.point, devices.Park)
 	}

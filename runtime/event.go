@@ -179,6 +179,9 @@ func (e Event) Release() error {
 	return err
 }
 
+// letGo is Release of an event that nobody was given: it kept the cause until its waiter has asked, and its queue keeps no times.
+func (e Event) letGo() { _, _ = e.count(-1) }
+
 // count adds references, and copies the live record out as it was before.
 func (e Event) count(more int32) (eventRecord, error) {
 	if e.c == nil {

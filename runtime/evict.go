@@ -104,9 +104,6 @@ func (r evictRoom) Fits(m mem.MemoryID, victims []migration.Victim) bool {
 		b, _ := c.roots[victims[i].Buffer].blockAt(m, victims[i].Range.Start)
 		e.gone = append(e.gone, *b)
 	}
-	if reqs := c.wanted(m); c.evicting.plan != nil && c.atCaps(m, reqs) { // the device's room is a later round's
-		return c.fitsTenants(m, reqs, victims, &c.scratch.reuse)
-	}
 	return c.fits(m, c.wanted(m), victims, &c.scratch.reuse)
 }
 

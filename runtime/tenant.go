@@ -239,7 +239,7 @@ func (c *Context) tenantKeeps(v *migration.Victim, victims []migration.Victim) e
 		return eviction.Goes
 	}
 	reqs, of := c.wanted(v.Memory), c.roots[v.Buffer].tenant
-	if c.atCaps(v.Memory, reqs) && (of == nil || !of.passes(v.Memory, reqs, &c.scratch.reuse)) {
+	if over, _ := c.overCap(v.Memory, reqs, &c.scratch.reuse); over != nil && (of == nil || !of.passes(v.Memory, reqs, &c.scratch.reuse)) {
 		return eviction.Tenant
 	}
 	if of == nil || of.wants(v.Memory) {
@@ -260,12 +260,6 @@ func (t *Tenant) passes(m mem.MemoryID, reqs []mem.Request, reuse *mem.Reuse) bo
 	}
 	_, o := t.on[m].ceiling.Over(want, reuse)
 	return o != mem.Ready
-}
-
-// atCaps reports whether requests for a memory would pass some tenant's cap. c.mu is held.
-func (c *Context) atCaps(m mem.MemoryID, reqs []mem.Request) bool {
-	t, _ := c.overCap(m, reqs, &c.scratch.reuse)
-	return t != nil
 }
 
 // wants reports whether the command that needs room wants a block of the tenant's on a memory. c.mu is held.
