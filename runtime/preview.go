@@ -51,6 +51,9 @@ func (q *Queue) Preview(l Launch) (Preview, error) {
 	if q.recording.Load() != nil {
 		return Preview{}, fmt.Errorf("preview on queue %s, which is being recorded: %w", q.name, mem.ErrInvalidOperation)
 	}
+	if err := q.how.Request.takes(q, opLaunch); err != nil {
+		return Preview{}, err
+	}
 	req := request{q: q, op: opLaunch}
 	v, err := q.c.preview(&req, &borrowed{launch: &l})
 	if err != nil {

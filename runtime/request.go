@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 
+	"godwit/devices"
 	"godwit/mem"
 )
 
@@ -14,7 +16,9 @@ import (
 type Request struct {
 	c    *Context              // immutable
 	over atomic.Pointer[error] // why it takes no more commands; nil while it does
+	end  mem.Point             // immutable: reached when it takes no more, for who waits for room
 	stop func() bool           // immutable: it listens to its context no more
+	mu   sync.Mutex            // held by an abort and by Close, before c.mu; nothing else is done in virtual time meanwhile
 }
 
 // errRequestClosed is of commands for a request that was closed.
@@ -26,35 +30,61 @@ func (c *Context) NewRequest(ctx context.Context) (*Request, error) {
 		return nil, err
 	}
 	c.unlock()
-	r := &Request{c: c}
+	line := mem.NewTimeline("request", true, nil)
+	line.SleepBy(c.by.Sleeper())
+	r := &Request{c: c, end: line.Next()}
 	if ctx.Err() != nil { // who hears of it in another goroutine may be late
-		cause := context.Cause(ctx)
-		r.over.Store(&cause)
+		r.takeNoMore(context.Cause(ctx))
 	}
-	r.stop = context.AfterFunc(ctx, func() { _ = r.Abort(context.Cause(ctx)) })
+	r.stop = context.AfterFunc(ctx, func() { _ = r.abort(context.Cause(ctx), false) })
 	return r, nil
 }
 
+// takeNoMore has later commands refused, and those that wait for room. Of several causes the first counts.
+func (r *Request) takeNoMore(cause error) {
+	if r.over.CompareAndSwap(nil, &cause) {
+		r.end.Line.End(r.end, nil)
+	}
+}
+
 // Abort calls off what is left of the request: its commands that were not given to their devices yet fail with cause, and
-// each poisons what it would have written; later ones are refused with it. Those that a command outside the request waits for run, with what they
-// need, and so do copies that were planned, and unmaps. It waits for nothing. Of several causes the first counts; after Close it does nothing to later commands.
+// each poisons what it would have written; later ones, and enqueues that wait for room, are refused with it. Those that a command outside the request waits
+// for run, with what they need, and so do copies that were planned, and unmaps. It waits for nothing. Of several causes the first counts; after Close it
+// does nothing to later commands.
 func (r *Request) Abort(cause error) error {
 	if cause == nil {
 		cause = context.Canceled
 	}
-	if err := r.c.call(); err != nil {
+	return r.abort(cause, true)
+}
+
+// abort is Abort; where the request was closed it does nothing unless always.
+func (r *Request) abort(cause error, always bool) error {
+	if err := r.c.inside(); err != nil {
 		return err
 	}
-	r.over.CompareAndSwap(nil, &cause)
+	r.c.by.Enter(devices.Other)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !always && r.Err() == errRequestClosed {
+		return nil
+	}
+	r.c.lock() // no enqueue of its is between being taken and being accepted
+	r.takeNoMore(cause)
 	r.c.unlock()
 	r.c.windows.abort(func(h *held) bool { return h.of == r }, cause)
 	return nil
 }
 
-// Close ends the request: what it has enqueued goes on, and cannot be called off any more by its context; further commands are refused.
+// Close ends the request: what it has enqueued goes on, and cannot be called off any more by its context; further commands are refused. It waits for
+// an abort that has begun, so nothing fails with the context's cause later.
 func (r *Request) Close() {
 	r.stop()
-	r.over.CompareAndSwap(nil, &errRequestClosed)
+	if r.c.inside() == nil { // a hook has the planner lock, which the abort may want
+		r.mu.Lock()
+		defer r.mu.Unlock()
+	}
+	r.takeNoMore(errRequestClosed)
 }
 
 // Err is why the request takes no more commands; nil while it does.

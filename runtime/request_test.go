@@ -307,27 +307,75 @@ func BenchmarkRequestFills(b *testing.B) {
 	}
 }
 
+// TestAnEnqueueThatWaitsForRoomIsCalledOffWithItsRequest: what it waits for does not end before it was refused.
 func TestAnEnqueueThatWaitsForRoomIsCalledOffWithItsRequest(t *testing.T) {
-	h := crowded(t, runtime.Options{WaitForMemory: true, NoEviction: true}, 1)
-	q, began, end := h.q[0], make(chan struct{}), make(chan struct{})
-	big := h.buffer(3*room, nil)
-	h.done(h.ok(q.EnqueueFill(soon(t), big, []byte{1}, 0, 3*room)))
-	call := h.ok(q.EnqueueHostCall(soon(t), func(context.Context) error { close(began); <-end; return nil }))
-	h.ok(q.EnqueueRead(soon(t), big, 0, make([]byte, 16), call))
-	<-began
+	for _, closes := range []bool{false, true} {
+		h := crowded(t, runtime.Options{WaitForMemory: true, NoEviction: true}, 1)
+		q, began, end := h.q[0], make(chan struct{}), make(chan struct{})
+		big := h.buffer(3*room, nil)
+		h.done(h.ok(q.EnqueueFill(soon(t), big, []byte{1}, 0, 3*room)))
+		call := h.ok(q.EnqueueHostCall(soon(t), func(context.Context) error { close(began); <-end; return nil }))
+		h.ok(q.EnqueueRead(soon(t), big, 0, make([]byte, 16), call))
+		<-began
+		r := must(h.c.NewRequest(context.Background()))
+		b, got := h.buffer(2*room, nil), make(chan error, 1)
+		require.NoError(t, big.Release()) // its bytes come back when the read has ended
+		ctx := soon(t)
+		go func() {
+			_, err := q.With(runtime.CommandOptions{Request: r}).EnqueueFill(ctx, b, []byte{2}, 0, 2*room)
+			got <- err
+		}()
+		time.Sleep(5 * time.Millisecond) // it waits; if it does not yet, it is refused all the same
+		cause := mem.ErrInvalidOperation
+		if closes {
+			r.Close()
+		} else {
+			cause = errGone
+			require.NoError(t, r.Abort(cause))
+		}
+		require.ErrorIs(t, <-got, cause)
+		close(end)
+		require.NoError(t, h.c.Check())
+	}
+}
+
+// TestCloseWaitsForAnAbortThatHasBegun: what its context calls off is called off when Close returns; else nothing is.
+func TestCloseWaitsForAnAbortThatHasBegun(t *testing.T) {
+	h, ctx := build(t, runtime.Options{Devices: memories(1)}, runtime.QueueOptions{}), soon(t)
+	b := h.buffer(64, make([]byte, 64))
+	for range 100 {
+		q := must(h.c.NewQueue(must(h.c.Device(1)), runtime.QueueOptions{})) // whose window has learned nothing
+		of, cancel := context.WithCancelCause(ctx)
+		r, gate := must(h.c.NewRequest(of)), h.gate()
+		h.ok(q.EnqueueMarker(ctx, gate))
+		var events []runtime.Event
+		for range 6 {
+			events = append(events, h.ok(q.With(runtime.CommandOptions{Request: r}).EnqueueFill(ctx, b, []byte{1}, 0, 64)))
+		}
+		cancel(errGone)
+		r.Close()
+		closed := !errors.Is(r.Err(), errGone)
+		time.Sleep(50 * time.Microsecond) // for an abort that Close has not waited for
+		require.NoError(t, gate.SetStatus(runtime.Complete))
+		for i, err := range outcomes(t, ctx, events) {
+			require.False(t, closed && err != nil, "command %d fails though the request was closed first: %v", i, err)
+		}
+		require.NoError(t, q.Close())
+	}
+}
+
+func TestAPreviewForARequestThatIsOverIsRefusedAsItsLaunch(t *testing.T) {
+	h := ask(t, 2, 1, runtime.Options{})
 	r := must(h.c.NewRequest(context.Background()))
-	b, got := h.buffer(2*room, nil), make(chan error, 1)
-	require.NoError(t, big.Release()) // its bytes come back when the read has ended
-	go func() {
-		_, err := q.With(runtime.CommandOptions{Request: r}).EnqueueFill(soon(t), b, []byte{2}, 0, 2*room)
-		got <- err
-	}()
-	time.Sleep(5 * time.Millisecond) // it waits; if it does not yet, it is refused all the same
-	cause := errors.New("called off")
-	require.NoError(t, r.Abort(cause))
-	close(end)
-	require.ErrorIs(t, <-got, cause)
-	require.NoError(t, h.c.Check())
+	defer h.close(t)
+	l := h.launch(0, 0, 0)
+	q := h.q[0].With(runtime.CommandOptions{Request: r})
+	_, err := q.Preview(l)
+	require.NoError(t, err)
+	require.NoError(t, r.Abort(errGone))
+	_, err = q.Preview(l)
+	require.ErrorIs(t, err, errGone)
+	r.Close()
 }
 
 func TestARequestOfAContextThatHasEndedTakesNothing(t *testing.T) {

@@ -183,6 +183,9 @@ func (c *Context) again(ctx context.Context, req *request, so *tries, err error)
 		req.pages.lock(c, room.lock)
 	default:
 		began := c.by.Now()
+		if req.of != nil && len(room.points) > 0 {
+			room.points = append(room.points, req.of.end) // then it is refused
+		}
 		err := c.waitForFree(ctx, room, &so.waits)
 		c.room.waits.Add(1)
 		c.room.waited.Add(c.by.Now() - began)

@@ -103,7 +103,7 @@ func (c *Context) checkTenant(t *Tenant) error {
 // checkFloors fails where a memory has not as much as all floors come to. c.mu is held.
 func (c *Context) checkFloors(t *Tenant) error {
 	for i := range c.mems {
-		sum, all := t.on[i].floor, c.mems[i].info.GlobalMemory
+		sum, all := t.on[i].floor, least(c.mems[i].info.GlobalMemory, c.mems[i].res.Stats().Capacity)
 		for _, o := range c.tenants {
 			sum += min(o.on[i].floor, math.MaxUint64-sum)
 		}

@@ -15,6 +15,7 @@ import (
 	"godwit/devices"
 	"godwit/devices/null"
 	"godwit/eviction"
+	"godwit/internal/resource"
 	"godwit/mem"
 	"godwit/runtime"
 )
@@ -328,4 +329,20 @@ func TestACommandMayPassTwoTenantsCaps(t *testing.T) {
 		require.NoError(t, b.Release())
 	}
 	require.ErrorIs(t, (*runtime.Tenant)(nil).Close(), mem.ErrInvalidValue)
+}
+
+// TestFloorsAreHeldAgainstWhatALayerLeaves: a device that does not say its memory, under a layer that does.
+func TestFloorsAreHeldAgainstWhatALayerLeaves(t *testing.T) {
+	d := null.New(devices.Config{Name: "unlimited"})
+	c := must(runtime.NewContext(runtime.Options{Devices: []devices.Device{d}, OwnDevices: true, Resource: func(m mem.MemoryID, base mem.Resource) mem.Resource {
+		if m == mem.Host {
+			return base
+		}
+		return must(resource.NewLimit(base, 1<<20))
+	}}))
+	defer func() { require.NoError(t, c.Close(context.Background())) }()
+	_, err := c.NewTenant(runtime.TenantOptions{Name: "a", Floors: []uint64{0, 1<<20 + 1}})
+	require.ErrorIs(t, err, mem.ErrInvalidValue)
+	a := must(c.NewTenant(runtime.TenantOptions{Name: "a", Floors: []uint64{0, 1 << 20}}))
+	require.NoError(t, a.Close())
 }

@@ -297,11 +297,11 @@ func (w *window) sweep() {
 	if now := w.ws.by.Now(); w.since == 0 {
 		w.since = now
 	} else if ended > 0 {
-		took := (now - w.since) / ended
+		took := min(max((now-w.since)/ended, 1), roomTime/leastRoom) // longer is the least room, too, and may be the program's
 		if w.each == 0 {
 			w.each = took
 		}
-		w.each = (7*w.each + took) / 8
+		w.each = max((7*w.each+took)/8, 1)
 		w.since = now
 	}
 }
