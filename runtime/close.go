@@ -105,6 +105,7 @@ func (c *Context) beginClose() ([]leftOn, error) {
 		return nil, fmt.Errorf("context %s: %w", c.name, mem.ErrClosed)
 	}
 	c.closed = true
+	c.opts.Share.Broker.leave(c)
 	var queues []leftOn
 	for _, q := range c.queues {
 		queues = append(queues, leftOn{q, q.running(nil)})

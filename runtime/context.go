@@ -62,6 +62,8 @@ type Options struct {
 	// bound neither what the drivers take for themselves nor memory that copies are staged
 	// in, on the host and in windows of devices: Staging bounds that, and Figures count it.
 	Caps []uint64
+	// Share lets this context and others make each other's blocks leave devices that they share.
+	Share Share
 	// WholeBelow is the size in bytes of the smallest buffer that a device may store in
 	// parts, as wide as its commands reach: from the start of a kernel argument's buffer or
 	// sub-buffer to the end of its range; of other commands, the buffer or sub-buffer that

@@ -49,6 +49,8 @@ type evicting struct {
 	observer eviction.Observer // policy, once a memory was half full
 	unseen   []uint64          // by memory: bytes to be got before it is worth a look whether it is
 	plan     *migration.Plan   // what needs room; nil is no command
+	nothing  migration.Plan    // of who gives room to another context
+	capped   bool              // the last certificate is for a cap of the context's own; where there is a broker
 	ev       migration.Eviction
 	why      migration.Eviction // of certificates
 	reqs     []mem.Request
@@ -468,6 +470,7 @@ func (c *Context) outOfMemory(m mem.MemoryID, outcome mem.Outcome) error {
 		}
 	}
 	e.Hopeless = e.Capacity > 0 && needs > e.Capacity
+	c.evicting.capped = c.opts.Share.Broker != nil && c.atOwnCap(m, e)
 	return c.atCap(m, e)
 }
 

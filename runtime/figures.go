@@ -21,10 +21,12 @@ type RoomFigures struct {
 	Waits     uint64        // waits for blocks that others use yet
 	Waited    time.Duration // in these, together
 	Shortages uint64        // enqueues that found no room, before Options.OnShortage was asked
+	Asked     uint64        // times that other contexts were asked for room (Options.Share)
+	Given     uint64        // bytes of blocks that left for that
 }
 
 // roomCounts count them.
-type roomCounts struct{ waits, waited, shortages atomic.Uint64 }
+type roomCounts struct{ waits, waited, shortages, asked, given atomic.Uint64 }
 
 // LinkBytes is what has gone from one memory to another, in bytes: of what went by
 // way of staging, to the host and from there.
@@ -55,7 +57,7 @@ func (c *Context) Figures() (f Figures) {
 		return Figures{}
 	}
 	defer c.unlock()
-	f.Room = RoomFigures{c.room.waits.Load(), time.Duration(c.room.waited.Load()), c.room.shortages.Load()}
+	f.Room = RoomFigures{c.room.waits.Load(), time.Duration(c.room.waited.Load()), c.room.shortages.Load(), c.room.asked.Load(), c.room.given.Load()}
 	for pair, n := range c.planner.Carried() {
 		f.Links = append(f.Links, LinkBytes{c.topo.Name(pair[0]), c.topo.Name(pair[1]), n})
 	}

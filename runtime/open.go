@@ -107,6 +107,9 @@ func newContext(ctx context.Context, o Options) (*Context, error) {
 	if err := c.openPlanner(ctx); err != nil {
 		return nil, errors.Join(err, c.mover.Close(), c.host.Close())
 	}
+	if err := o.Share.Broker.join(c); err != nil {
+		return nil, errors.Join(err, c.mover.Close(), c.host.Close())
+	}
 	c.claim()
 	c.locks.from = chooseLocker(o.Devices)
 	c.open.Store(new(c.mover.Lazy()))

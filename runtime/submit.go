@@ -81,6 +81,9 @@ type errRoom struct {
 	points  []mem.Point // for one of these; where there are none, for a moment
 	evicted bool        // blocks were evicted for it, and come back only after their users
 	late    bool        // it was mem.Late: nobody holds what is missing any more
+	ask     uint64      // bytes that other contexts are asked for (broker.go), of on; then nothing is waited for
+	on      devices.Device
+	from    mem.Resource
 }
 
 func (e *errRoom) Unwrap() error { return e.error }
@@ -153,6 +156,7 @@ func (c *Context) called() int64 {
 type tries struct {
 	waits int  // in a row, for nobody
 	asked bool // the program was, for room
+	asks  int  // of other contexts that did some good
 }
 
 // again does what can be done about an enqueue's error before it is tried again; what cannot
@@ -170,7 +174,12 @@ func (c *Context) again(ctx context.Context, req *request, so *tries, err error)
 		return nil // by what others have
 	}
 	var room *errRoom
-	switch errors.As(err, &room); {
+	if errors.As(err, &room) && room.ask > 0 {
+		if ok, failed := c.fromOthers(ctx, room, so); ok || failed != nil {
+			return failed
+		}
+	}
+	switch {
 	case !c.waits(err):
 		req.pages.free() // the program may close the context, which waits for them
 		if !c.shortage(ctx, err, &so.asked) {
@@ -201,7 +210,7 @@ func (c *Context) again(ctx context.Context, req *request, so *tries, err error)
 // again.
 func (c *Context) waits(err error) bool {
 	var room *errRoom
-	return errors.As(err, &room) && (room.lock != nil || c.opts.WaitForMemory || room.evicted || room.late)
+	return !asks(err) && errors.As(err, &room) && (room.lock != nil || c.opts.WaitForMemory || room.evicted || room.late)
 }
 
 // enqueue is the path under the planner lock.
@@ -275,7 +284,7 @@ func (c *Context) store(req *request) (err error) {
 	for {
 		again, err := c.obtain(&s.plan)
 		if err != nil {
-			return err
+			return c.mayAsk(err)
 		}
 		if !again {
 			break

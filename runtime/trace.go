@@ -19,7 +19,7 @@ func (c *Context) traceCommand(req *request, l *Launch, called int64, v mem.Vers
 		ID: c.commandSeq, Queue: req.q.name, Memory: req.q.mem, Op: req.op.String(), Label: req.label,
 		Accesses: s.accs, Stored: r.Stored[:0], Blocks: r.Blocks[:0], Steps: r.Steps[:0], Waits: s.waits,
 		Point: p, Version: v, Enqueued: called, Err: err,
-		Clock: c.planner.Clock(), Evictions: c.evicting.records, Regrows: c.evicting.regrows, Again: err != nil && c.waits(err),
+		Clock: c.planner.Clock(), Evictions: c.evicting.records, Regrows: c.evicting.regrows, Again: err != nil && (c.waits(err) || asks(err)),
 	}
 	if c.tellsEnds() {
 		r.Done = c.Now()

@@ -114,7 +114,7 @@ func gwCreateContextFromType(properties unsafe.Pointer, typ uint64, notify, user
 func createContext(p *platform, properties []uintptr, chosen []*device) (uintptr, int32) {
 	guardExit()
 	c := &clContext{p: p, devices: chosen, properties: properties}
-	o := runtime.Options{Name: p.contextName(), Links: p.links(chosen), Trace: p.sink(chosen), Figures: &p.figures}
+	o := runtime.Options{Name: p.contextName(), Links: p.links(chosen), Trace: p.sink(chosen), Figures: &p.figures, Share: runtime.Share{Broker: &p.broker}}
 	// All devices use the host's memory in place, or have no shared virtual memory:
 	// so trust is safe, and being strict only finds mistakes.
 	o.SVMWatch = svmfault.FromEnvironment()

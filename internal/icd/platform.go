@@ -19,6 +19,7 @@ import (
 	"godwit/internal/icd/internal/exit"
 	"godwit/internal/icd/tracelog"
 	"godwit/internal/mover"
+	"godwit/runtime"
 )
 
 // platform is the one platform there is, made when the loader first asks for it.
@@ -30,6 +31,7 @@ type platform struct {
 	trace    *tracelog.Files // immutable; nil where there is none
 	contexts atomic.Int64    // made so far
 	figures  mover.Figures   // of links, for all contexts
+	broker   runtime.Broker  // of all contexts: they give each other room
 }
 
 // start makes the platform, once; nil where there can be none.

@@ -110,6 +110,8 @@ var (
 	ctxWaits     = desc("context", "room_waits_total", "Waits of enqueues for blocks that others use yet.")
 	ctxWaited    = desc("context", "room_wait_seconds_total", "Time that enqueues waited so.")
 	ctxShort     = desc("context", "shortages_total", "Enqueues that found no room, even by eviction.")
+	ctxAsked     = desc("context", "room_asked_total", "Times that other contexts were asked for room.")
+	ctxGiven     = desc("context", "room_given_bytes_total", "Bytes of other contexts' blocks that left for that.")
 	ctxFlying    = desc("context", "transfers_in_flight", "Transfers through staging that are under way or wait.")
 
 	poolRequests = desc("pool", "requests_total", "Buffers asked for, by whether the pool had one.", "result")
@@ -183,6 +185,8 @@ func collectContext(ch chan<- prometheus.Metric, name string, x Context) {
 	counter(ch, ctxWaits, f.Room.Waits, name)
 	ch <- prometheus.MustNewConstMetric(ctxWaited, prometheus.CounterValue, f.Room.Waited.Seconds(), name)
 	counter(ch, ctxShort, f.Room.Shortages, name)
+	counter(ch, ctxAsked, f.Room.Asked, name)
+	counter(ch, ctxGiven, f.Room.Given, name)
 	gauge(ch, ctxFlying, uint64(x.MoverStats().Flying), name)
 }
 

@@ -57,6 +57,18 @@ func TestAProgramUsesMoreThanItsDeviceHolds(t *testing.T) {
 	}
 }
 
+// TestContextsOfOneDeviceGiveEachOtherRoom: what one holds idle leaves for another's command, which needs most of the device.
+func TestContextsOfOneDeviceGiveEachOtherRoom(t *testing.T) {
+	devices := filepath.Join(t.TempDir(), "devices.yaml")
+	require.NoError(t, os.WriteFile(devices, []byte("devices: [{name: small, memory: 2560 KiB}]\n"), 0o600))
+	for _, n := range []string{"2", "4"} {
+		out, sum := on(1).with("GODWIT_DEVICES="+devices).summed(t, time.Minute, compile(t, "contexts"), "Godwit", n)
+		require.Regexp(t, `(?m)^OK$`, out)
+		require.Zero(t, sum.Failed+sum.Refused)
+		require.Positive(t, sum.Evictions)
+	}
+}
+
 // TestABufferMayBeLargerThanADevice: it is stored by range, and used in parts.
 func TestABufferMayBeLargerThanADevice(t *testing.T) {
 	devices := filepath.Join(t.TempDir(), "devices.yaml")
