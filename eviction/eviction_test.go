@@ -153,6 +153,20 @@ func TestWhatRepeatsIsForeseen(t *testing.T) {
 	})
 }
 
+// TestWhatGrowsIsForeseen: a program that reads a byte more each round does what it did.
+func TestWhatGrowsIsForeseen(t *testing.T) {
+	p := newPast()
+	for round := range 3 {
+		for b := range 5 {
+			p.observe([]mem.Access{{Buffer: mem.BufferID(1 + b), Memory: 1, Range: mem.Range{End: uint64(8 + round)}}})
+		}
+	}
+	require.EqualValues(t, 10, p.match)
+	got, known := p.ahead(1, 1)
+	require.True(t, known)
+	require.EqualValues(t, 1, got.Until)
+}
+
 // TestThePastIsBounded: the oldest is forgotten, and what is left is linked as it
 // should be.
 func TestThePastIsBounded(t *testing.T) {

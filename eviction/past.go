@@ -43,7 +43,7 @@ func (p *past) observe(accesses []mem.Access) {
 	p.last++
 	signature := uint64(len(accesses))
 	for _, a := range accesses {
-		signature = mix(signature, uint64(a.Buffer), uint64(a.Memory), a.Range.Start, a.Range.End)
+		signature = mix(signature, uint64(a.Buffer), uint64(a.Memory))
 		p.append(event{command: p.last, memory: a.Memory, reads: a.Mode.Reads(), writes: a.Mode.Writes()}, a.Buffer)
 	}
 	p.commands[p.last%pastCommands] = signature

@@ -231,3 +231,29 @@ func TestAFootprintDoesNotWrap(t *testing.T) {
 	}
 	require.EqualValues(t, uint64(math.MaxUint64), p.Footprint(1).WholePeak)
 }
+
+// TestABlockThatLeftComesAgainAsWide: what grew before it left is not grown anew, unless much less of it is needed or a part is there.
+func TestABlockThatLeftComesAgainAsWide(t *testing.T) {
+	p := migration.New(mem.NewTopology("gpu0"), migration.Options{})
+	id, err := p.Create(4096, mem.SetOf(mem.Host))
+	require.NoError(t, err)
+	require.NoError(t, p.ByRange(id, 128))
+	want := func(from, to uint64) migration.Want {
+		r := mem.Range{Start: from, End: to}
+		return migration.Want{Buffer: id, Memory: 1, Range: r, Span: r}
+	}
+	w := want(0, 1024)
+	require.False(t, p.Again(&w), "nothing has left")
+	require.NoError(t, p.Stored(want(0, 2048), mem.Plain))
+	p.Evicted(&migration.Victim{Candidate: eviction.Candidate{Buffer: id, Memory: 1, Range: mem.Range{End: 2048}}})
+	require.True(t, p.Again(&w))
+	require.Equal(t, mem.Range{End: 2048}, w.Range)
+	for _, no := range []migration.Want{want(0, 896), want(0, 2048), want(1024, 2176)} {
+		was := no
+		require.False(t, p.Again(&no))
+		require.Equal(t, was, no)
+	}
+	require.NoError(t, p.Stored(want(1920, 2048), mem.Plain))
+	w = want(0, 1024)
+	require.False(t, p.Again(&w), "a part of it is there")
+}

@@ -574,6 +574,9 @@ func (p *Planner) Evicted(v *Victim) {
 	})
 	if !v.Part {
 		p.vacate(b, m, v.Range)
+		if v.Range.Size() > b.was.Size() {
+			b.was = v.Range
+		}
 	}
 	p.edits++
 	p.stats.Evictions++

@@ -123,6 +123,8 @@ type buffer struct {
 	host       *hostUse       // what the host has mapped for writing; nil where it never had, see mapped.go
 	align      uint64         // blocks may be ranges whose ends are multiples of it; 0 is one that is whole, see blocks.go
 
+	was mem.Range // what the largest block held that left a memory; see Again
+
 	leaving     uint64       // the Evict (Planner.evictions) which made it leave a memory
 	leavingFrom mem.MemoryID // that memory
 

@@ -74,6 +74,21 @@ func (p *Planner) Widen(w *Want) bool {
 	return true
 }
 
+// Again makes a want hold what a block of the buffer held that had to leave, where what it is made for
+// is half of that or more, and nothing of it is there: who grew a block before its room was
+// needed would exchange it again, and where memory is short have others leave for two blocks in place of one. It
+// reports whether it is wider now.
+func (p *Planner) Again(w *Want) bool {
+	b := p.buffers[uint32(w.Buffer)]
+	was := b.was
+	if !was.Contains(w.Range) || was == w.Range || w.Span.Size() < was.Size()-was.Size()/2 || was.Size() > p.opts.largest(w.Memory) ||
+		!b.byRange(w.Memory) || !p.empty(b, w.Memory, was) {
+		return false
+	}
+	w.Range = was
+	return true
+}
+
 // holdsRest reports whether one block holds all of the buffer that a want does not.
 func (b *buffer) holdsRest(w *Want) bool {
 	s := b.at(w.Memory)

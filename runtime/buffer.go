@@ -103,16 +103,23 @@ func (c *Context) CreateBuffer(size uint64, flags Flags, host []byte) (*Buffer, 
 
 // CreateNamedBuffer is CreateBuffer with a name for errors, leaks and traces.
 func (c *Context) CreateNamedBuffer(name string, size uint64, flags Flags, host []byte) (*Buffer, error) {
-	return c.create(name, size, flags, host, nil)
+	return c.create(name, size, flags, host, nil, false)
 }
 
-// create is CreateNamedBuffer for a buffer of a tenant's, if not nil.
-func (c *Context) create(name string, size uint64, flags Flags, host []byte, of *Tenant) (b *Buffer, err error) {
+// CreateWhole is CreateNamedBuffer for a buffer of which devices store all or nothing, however large it is (Options.WholeBelow):
+// one that grows, or of which any part may be wanted next.
+func (c *Context) CreateWhole(name string, size uint64, flags Flags, host []byte) (*Buffer, error) {
+	return c.create(name, size, flags, host, nil, true)
+}
+
+// create is CreateNamedBuffer or CreateWhole, for a buffer of a tenant's, if not nil.
+func (c *Context) create(name string, size uint64, flags Flags, host []byte, of *Tenant, whole bool) (b *Buffer, err error) {
 	view, err := subbuffer.Whole(size, flags)
 	if err != nil {
 		return nil, err
 	}
-	if err := c.CheckSize(size, flags); err != nil {
+	byRange := !whole && c.byRange(size, flags)
+	if err := c.checkSize(size, byRange); err != nil {
 		return nil, err
 	}
 	switch {
@@ -135,11 +142,11 @@ func (c *Context) create(name string, size uint64, flags Flags, host []byte, of 
 			}
 		}()
 	}
-	return c.createBuffer(name, view, host, pages, of)
+	return c.createBuffer(name, view, host, pages, of, byRange)
 }
 
 // createBuffer makes a buffer; pages is its memory on the host, if not nil.
-func (c *Context) createBuffer(name string, view subbuffer.View, host []byte, pages *locked, of *Tenant) (*Buffer, error) {
+func (c *Context) createBuffer(name string, view subbuffer.View, host []byte, pages *locked, of *Tenant, byRange bool) (*Buffer, error) {
 	size, flags := view.Range.Size(), view.Flags
 	if err := c.begin("buffer"); err != nil {
 		return nil, err
@@ -158,7 +165,7 @@ func (c *Context) createBuffer(name string, view subbuffer.View, host []byte, pa
 		}
 	}
 	r := &root{tenant: of, name: name, size: size, user: flags&UseHostPtr != 0, locked: pages, views: 1}
-	r.byRange = c.byRange(size, flags)
+	r.byRange = byRange
 	if err := c.initialise(r, flags, host); err != nil {
 		return nil, err
 	}
@@ -225,11 +232,15 @@ func (c *Context) byRange(size uint64, flags Flags) bool {
 // buffer of that size: of one that is stored in parts, each command says how much of it is
 // needed at once.
 func (c *Context) CheckSize(size uint64, flags Flags) error {
+	return c.checkSize(size, c.byRange(size, flags))
+}
+
+func (c *Context) checkSize(size uint64, byRange bool) error {
 	var largest uint64
 	for i := range c.mems[1:] {
 		largest = max(largest, c.mems[i+1].largest)
 	}
-	if c.byRange(size, flags) {
+	if byRange {
 		largest = math.MaxInt64
 	}
 	if size > largest {

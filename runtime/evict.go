@@ -204,6 +204,10 @@ func (c *Context) makeRoom(plan *migration.Plan, outcome mem.Outcome) (again boo
 	if c.evict(plan, false) {
 		return false, c.carryOut()
 	}
+	if c.narrow() {
+		e.rounds--
+		return false, nil
+	}
 	e.old = true
 	ok := c.exchanging() && c.evict(plan, true)
 	if e.old = false; ok {

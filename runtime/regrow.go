@@ -34,13 +34,14 @@ func (c *Context) fit(first int) {
 	for i := range wants {
 		w := &wants[i]
 		was := w.Range
-		if !c.planner.Widen(&w.Want) {
+		again := c.planner.Again(&w.Want)
+		if !again && !c.planner.Widen(&w.Want) {
 			continue
 		}
 		apart := slices.ContainsFunc(wants, func(o want) bool {
 			return o.Buffer == w.Buffer && o.Memory == w.Memory && o.Span != w.Span
 		})
-		if apart || !c.fits(w.Memory, c.wanted(w.Memory), nil, nil) {
+		if apart || !again && !c.fits(w.Memory, c.wanted(w.Memory), nil, nil) {
 			w.Range = was
 		}
 	}
@@ -50,6 +51,18 @@ func (c *Context) fit(first int) {
 			c.planner.Keep(w)
 		}
 	}
+}
+
+// narrow has wants that take no block's place hold no more than what they are made for, and
+// reports whether some held more. c.mu is held.
+func (c *Context) narrow() (did bool) {
+	for i := range c.scratch.wants {
+		w := &c.scratch.wants[i]
+		if w.block.IsZero() && !w.Span.Empty() && w.Range != w.Span && !c.planner.Exchanges(&w.Want) {
+			w.Range, did = w.Span, true
+		}
+	}
+	return did
 }
 
 // regrow puts a new block in the place of those that it overlaps. On error it is freed. c.mu

@@ -128,7 +128,7 @@ func (t *Tenant) CreateBuffer(name string, size uint64, flags Flags, host []byte
 	if t == nil || t.c == nil {
 		return nil, fmt.Errorf("buffer of a nil tenant: %w", mem.ErrInvalidValue)
 	}
-	return t.c.create(name, size, flags, host, t)
+	return t.c.create(name, size, flags, host, t, false)
 }
 
 // Close ends a tenant, and with it its caps and floors. It fails with mem.ErrInvalidOperation where buffers of it are alive, or it

@@ -93,7 +93,11 @@ func (r *runner) createBuffer(i int) error {
 			defer debug.FreeOSMemory() // its copy is garbage that the collector would be slow to notice
 		}
 	}
-	rb, err := r.ctx.CreateNamedBuffer(b.Name, b.Size, b.Flags, init)
+	create := r.ctx.CreateNamedBuffer
+	if b.Whole {
+		create = r.ctx.CreateWhole
+	}
+	rb, err := create(b.Name, b.Size, b.Flags, init)
 	if err != nil {
 		return r.s.blame(b.Line, "buffer "+b.Name, err)
 	}

@@ -91,6 +91,7 @@ func (l *loader) readBuffers(m *mapping) {
 		}
 		b.Size = l.natural(s, "size", 1, def)
 		b.Flags = runtime.Flags(l.flags(s, bufferFlags))
+		b.Whole = l.flag(s, "whole")
 		l.readContentSize(s)
 		switch ptr := b.Flags & (runtime.UseHostPtr | runtime.CopyHostPtr); {
 		case l.faults > before:

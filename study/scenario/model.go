@@ -81,6 +81,7 @@ type bufferDecl struct {
 	Size  uint64        // bytes
 	Data  *content      // content at the start, held by the host; nil is undefined
 	Flags runtime.Flags // of a buffer
+	Whole bool          `json:",omitempty"` // devices store all of it or nothing
 	SVM   *svmDecl      // of a block of shared virtual memory; nil for a buffer
 	// SizeBuffer is the index of the buffer that says how many bytes matter, + 1;
 	// 0 where all do.

@@ -394,6 +394,8 @@ func (r *Result) movedText() (sign int, text string) {
 	switch {
 	case r.BytesCapacity == 0 && r.BytesMoved == r.BytesLowerBound:
 		return 1, "the least possible"
+	case r.BytesCapacityBound == 0 && len(r.Evictions) > 0:
+		return 0, fmt.Sprintf("%s compulsory, %s since memory was short, of which no bound is known", roughText(r.BytesCompulsory), roughText(r.BytesCapacity))
 	case r.BytesCapacityBound == 0:
 		return -1, "the lower bound is " + sizeText(r.BytesLowerBound)
 	}

@@ -157,6 +157,7 @@ func declaredShapes() []*shape {
 		}},
 		{name: "plain buffer", what: "buffer", keys: slices.Concat([]key{
 			keyName_, keySize, keyCount, flagsKey(bufferFlags, false),
+			{"whole", aFlag, false, "devices store all of it or nothing, however large it is"},
 			{"content_size", aWord, false, "the buffer that says how many bytes matter"},
 		}, keysOfData, keysOfParts)},
 		{name: "buffer over svm", what: "buffer", keys: []key{keyName_, {"over", aWord, true, "shared virtual memory"}, keyOffset, keySize, flagsKey(bufferFlags, false)}},
