@@ -256,4 +256,10 @@ func TestABlockThatLeftComesAgainAsWide(t *testing.T) {
 	require.NoError(t, p.Stored(want(1920, 2048), mem.Plain))
 	w = want(0, 1024)
 	require.False(t, p.Again(&w), "a part of it is there")
+	require.NoError(t, p.Release(id))
+	id, err = p.Create(1500, mem.SetOf(mem.Host))
+	require.NoError(t, err)
+	require.NoError(t, p.ByRange(id, 128))
+	w = want(0, 1024)
+	require.False(t, p.Again(&w), "another buffer in its slot: it was one of 2048 bytes")
 }

@@ -254,7 +254,7 @@ func (p *Planner) Release(id mem.BufferID) error {
 	for i := range b.stores {
 		p.removeBlocks(b, &b.stores[i], mem.Range{End: b.content.Size()})
 	}
-	b.live, b.partly, b.host, b.align, b.prio = false, false, nil, 0, 0
+	b.live, b.partly, b.host, b.align, b.prio, b.was = false, false, nil, 0, 0, mem.Range{}
 	b.content = rangemap.Map[content]{}
 	clear(b.stores)
 	b.stores = b.stores[:0]
