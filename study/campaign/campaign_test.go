@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	_ "godwit/devices/cpu"
+	"godwit/internal/journal"
 	"godwit/study/campaign"
 	"godwit/study/sweep"
 )
@@ -26,11 +27,13 @@ commands: [{fill: a, offset: 0, size: 4 * n, pattern: 1}]
 
 // site is a campaign of some points, with a server, and a connection of whoever plays a worker.
 type site struct {
-	co   *campaign.Coordinator
-	nc   *nats.Conn
-	js   jetstream.JetStream
-	id   string
-	done chan error
+	co     *campaign.Coordinator
+	rows   *sweep.Rows
+	config *sweep.Config
+	nc     *nats.Conn
+	js     jetstream.JetStream
+	id     string
+	done   chan error
 }
 
 func begin(t *testing.T, values string) *site {
@@ -40,7 +43,7 @@ func begin(t *testing.T, values string) *site {
 	c := &sweep.Config{File: "s.yaml", Data: []byte(swept), Build: "this", Fast: true, Axes: []sweep.Axis{axis}}
 	rows, err := c.Rows(t.Context())
 	require.NoError(t, err)
-	j, err := sweep.OpenJournal(filepath.Join(t.TempDir(), "journal.rows"))
+	j, err := journal.Open(filepath.Join(t.TempDir(), "journal.rows"), sweep.JournalName)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, j.Close()) })
 	_, err = rows.Keep(j)
@@ -49,7 +52,8 @@ func begin(t *testing.T, values string) *site {
 	require.NoError(t, err)
 	t.Cleanup(func() { server.Shutdown(); server.WaitForShutdown() })
 	s := &site{id: rows.ID(), done: make(chan error, 1)}
-	s.co = &campaign.Coordinator{Config: c, Rows: rows, Sync: j.Sync, Say: t.Logf}
+	s.rows, s.config = rows, c
+	s.co = &campaign.Coordinator{Name: "c", Owner: "me", Build: "this", Work: &campaign.Sweep{Rows: rows, Config: c}, Sync: j.Sync, Say: t.Logf}
 	require.NoError(t, s.co.Probe(t.Context()))
 	own, err := campaign.Connect(server.ClientURL(), "coordinator")
 	require.NoError(t, err)
@@ -69,7 +73,7 @@ func begin(t *testing.T, values string) *site {
 
 // work has a worker of a build work until the campaign ends.
 func (s *site) work(ctx context.Context, build string) error {
-	w := &campaign.Worker{Name: "w", Build: build, Jobs: 2, Complete: func(*sweep.Config) {}}
+	w := &campaign.Worker{Campaign: "c", Name: "w", Jobs: 2, Makers: campaign.Makers{Build: build, Complete: func(*sweep.Config) {}}}
 	return w.Work(ctx, s.nc)
 }
 
@@ -90,11 +94,11 @@ func TestAWorkerOfAnotherBuildIsRefused(t *testing.T) {
 	require.ErrorContains(t, err, "it is of build that, the campaign of this")
 	require.NoError(t, s.work(t.Context(), "this"))
 	require.NoError(t, <-s.done)
-	res, err := s.co.Rows.Results()
+	res, err := s.rows.Results()
 	require.NoError(t, err)
 	require.Equal(t, []int{10, 0}, []int{res.Points, res.Failed})
 	require.Empty(t, s.co.Finding())
-	require.Len(t, s.co.Workers(), 1)
+	require.Len(t, s.co.Status().Workers, 1)
 }
 
 // TestRowsThatDifferAreFound: whoever was first has its rows taken, and the coordinator says which are not the same.
@@ -102,16 +106,16 @@ func TestRowsThatDifferAreFound(t *testing.T) {
 	s := begin(t, "1..40")
 	var u struct{ Lo, Hi, Chunk int }
 	require.NoError(t, json.Unmarshal(s.lease(t).Data(), &u)) // its worker says nothing any more: another gets it
-	points := s.co.Rows.Points()
-	row, err := s.co.Config.Row(t.Context(), points.At(u.Lo))
+	points := s.rows.Points()
+	row, err := s.config.Row(t.Context(), points.At(u.Lo))
 	require.NoError(t, err)
 	wrong := strings.Replace(string(row), `"commands":1`, `"commands":2`, 1)
-	_, err = s.js.Publish(t.Context(), "godwit."+s.id+".rows.other.1", sweep.EncodeLine(u.Lo, []byte(wrong)))
+	_, err = s.js.Publish(t.Context(), "godwit."+s.id+".rows.other.1", journal.Encode(u.Lo, []byte(wrong)))
 	require.NoError(t, err)
 	require.NoError(t, s.work(t.Context(), "this"))
 	require.NoError(t, <-s.done)
-	require.ErrorIs(t, s.co.Finding(), sweep.ErrUnlike)
-	res, err := s.co.Rows.Results()
+	require.ErrorIs(t, s.co.Finding(), journal.ErrUnlike)
+	res, err := s.rows.Results()
 	require.NoError(t, err)
 	require.Equal(t, 40, res.Points)
 }
@@ -122,7 +126,7 @@ func TestAPointThatEndsItsWorkersHasARow(t *testing.T) {
 	s := begin(t, "1..8")
 	const deadly = 2 // of the indices: not one that is made as a probe
 	kills := 0
-	for s.co.Rows.Have() < 8 {
+	for s.rows.Have() < 8 {
 		cons, err := s.js.Consumer(t.Context(), "GODWIT_"+s.id+"_UNITS", "workers")
 		if err != nil {
 			break // the campaign has ended
@@ -140,9 +144,9 @@ func TestAPointThatEndsItsWorkersHasARow(t *testing.T) {
 		}
 		var body []byte
 		for i := u.Lo; i < u.Hi; i++ {
-			row, err := s.co.Config.Row(t.Context(), s.co.Rows.Points().At(i))
+			row, err := s.config.Row(t.Context(), s.rows.Points().At(i))
 			require.NoError(t, err)
-			body = append(body, sweep.EncodeLine(i, row)...)
+			body = append(body, journal.Encode(i, row)...)
 		}
 		_, err = s.js.Publish(t.Context(), "godwit."+s.id+".rows.x."+msg.Subject()[strings.LastIndex(msg.Subject(), ".")+1:], body)
 		require.NoError(t, err)
@@ -150,7 +154,7 @@ func TestAPointThatEndsItsWorkersHasARow(t *testing.T) {
 	}
 	require.NoError(t, <-s.done)
 	require.Equal(t, 16, kills, "of the unit, and of the point alone")
-	res, err := s.co.Rows.Results()
+	res, err := s.rows.Results()
 	require.NoError(t, err)
 	require.Equal(t, 1, res.Failed)
 	require.Equal(t, "given up: 8 workers ended while they were at it", res.Reason)

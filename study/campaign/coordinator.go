@@ -5,62 +5,52 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/errgroup"
 
-	"godwit/study/sweep"
+	"godwit/internal/journal"
 )
 
-// Coordinator has the rows of a sweep made by workers.
+// Coordinator has work done by workers.
 type Coordinator struct {
-	Config *sweep.Config
-	Rows   *sweep.Rows
-	Sync   func() error // has the journal survive the computer
-	Say    func(format string, args ...any)
-	// Progress, where not nil, is called now and then.
-	Progress func(done, workers int)
+	Name  string // of the campaign: workers ask for it; nobody else may have it
+	Owner string // who this is, for others that want the name: the same over a restart
+	Build string
+	Work  Work
+	Sync  func() error // has the journal survive the computer
+	Say   func(format string, args ...any)
 
-	chunk, unit int // points
+	chunk, unit int // indices
 
-	mu     sync.Mutex
-	seen   map[string]time.Time // protected by mu: when each worker was heard of
-	unlike error                // protected by mu: the first two rows that differ
-	fault  error                // protected by mu: why the campaign cannot be
-	ended  bool                 // protected by mu
+	board board
+	mu    sync.Mutex
+	fault error // protected by mu: why the campaign cannot be
 }
 
-// Workers are the names of those that were heard of in the last seconds.
-func (c *Coordinator) Workers() (names []string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for name, seen := range c.seen {
-		if time.Since(seen) < ackWait {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	return names
-}
-
-// Probe makes some points here, of which units and chunks are sized: of those, a chunk takes 0.2 s and a unit 4 s, so far as other
+// Probe makes some points of a sweep here, of which units and chunks are sized: of those, a chunk takes 0.2 s and a unit 4 s, so far as other
 // points are like these.
 func (c *Coordinator) Probe(ctx context.Context) error {
-	points := c.Rows.Points()
+	c.chunk, c.unit = 1, 1
+	s, ok := c.Work.(*Sweep)
+	if !ok {
+		return nil
+	}
+	points := s.Points()
 	var longest time.Duration
 	largest := 1
 	for k := range 3 {
-		i, _ := c.Rows.Missing(k*(points.Len()-1)/2, 1)
+		i, _ := s.Missing(k*(points.Len()-1)/2, 1)
 		if i == points.Len() {
 			continue
 		}
 		began := time.Now()
-		row, err := c.Config.Row(ctx, points.At(i))
+		row, err := s.Config.Row(ctx, points.At(i))
 		if err == nil {
-			err = c.Rows.Accept(sweep.EncodeLine(i, row))
+			_, err = s.Accept(journal.Encode(i, row))
 		}
 		if err != nil {
 			return err
@@ -73,24 +63,36 @@ func (c *Coordinator) Probe(ctx context.Context) error {
 	return nil
 }
 
-// Run has workers at nc make what rows lack, and returns when there are all, or ctx ends. Any other error is one of
+// Run has workers at nc make what the work lacks, and returns when there is all, or ctx ends. It fails with ErrTaken where another has
+// the name, with ErrFault where a worker says that a row cannot be made, and with journal.ErrChanged. Any other error is one of
 // NATS: Run may be called again, with the same server or another. Afterwards Finding says what was found.
 func (c *Coordinator) Run(ctx context.Context, nc *nats.Conn) error {
 	js, err := jetstream.New(nc)
 	if err != nil {
 		return err
 	}
-	r := &running{Coordinator: c, nc: nc, js: js, id: c.Rows.ID(), bodies: make(chan body, 64)}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	return r.run(ctx)
+	l, err := take(ctx, js, c.Name, c.Owner)
+	if err != nil {
+		return err
+	}
+	defer l.free(context.WithoutCancel(ctx))
+	r := &running{Coordinator: c, nc: nc, js: js, id: c.Work.ID(), bodies: make(chan body, 64)}
+	group, ctx := errgroup.WithContext(ctx)
+	over, end := context.WithCancel(ctx)
+	group.Go(func() error { return l.keep(over) })
+	group.Go(func() error {
+		defer end()
+		return r.run(over)
+	})
+	err = group.Wait()
+	return errors.Join(err, r.unsubscribe())
 }
 
-// Finding is that two rows of a point differ, nil where none do.
+// Finding is that two rows of an index differ, nil where none do.
 func (c *Coordinator) Finding() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.unlike
+	c.board.mu.Lock()
+	defer c.board.mu.Unlock()
+	return c.board.unlike
 }
 
 // running is a campaign on a connection.
@@ -101,9 +103,20 @@ type running struct {
 	id     string
 	units  jetstream.Stream
 	rows   jetstream.Stream
+	subs   []*nats.Subscription
 	bodies chan body
-	next   int    // the point from which on units are to be published
+	next   int    // the index from which on units are to be published
 	last   uint64 // of ROWS, what was read
+}
+
+// unsubscribe has nothing of the connection call back any more.
+func (r *running) unsubscribe() (err error) {
+	for _, s := range r.subs {
+		if serr := s.Unsubscribe(); !errors.Is(serr, nats.ErrConnectionClosed) {
+			err = errors.Join(err, serr)
+		}
+	}
+	return err
 }
 
 // body is a message of ROWS.
@@ -118,7 +131,7 @@ func (r *running) run(ctx context.Context) error {
 	}
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
-	for r.Rows.Have() < r.Rows.Points().Len() {
+	for r.Work.Have() < r.Work.Len() {
 		var err error
 		select {
 		case <-ctx.Done():
@@ -133,9 +146,6 @@ func (r *running) run(ctx context.Context) error {
 		r.mu.Unlock()
 		if err = errors.Join(fault, err); err != nil {
 			return err
-		}
-		if r.Progress != nil {
-			r.Progress(r.Rows.Have(), len(r.Workers()))
 		}
 	}
 	return r.end(ctx)
@@ -162,15 +172,19 @@ func (r *running) begin(ctx context.Context) (err error) {
 		return err
 	}
 	for subject, f := range map[string]nats.MsgHandler{
-		hello:                 r.greet,
+		helloOf(r.Name):       r.greet,
+		statusOf(r.Name):      r.tell,
 		topic(r.id, "alive"):  r.hear,
+		topic(r.id, "blob"):   r.blob,
 		topic(r.id, "differ"): func(m *nats.Msg) { r.differ(ctx, m) },
 		topic(r.id, "fault"):  r.faulty,
 		"$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES." + unitsOf(r.id) + "." + consumer: func(m *nats.Msg) { r.exhausted(ctx, m) },
 	} {
-		if _, err := r.nc.Subscribe(subject, f); err != nil {
+		sub, err := r.nc.Subscribe(subject, f)
+		if err != nil {
 			return err
 		}
+		r.subs = append(r.subs, sub)
 	}
 	rows, err := r.rows.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{})
 	if err != nil {
@@ -213,8 +227,13 @@ func (r *running) take(ctx context.Context, b body) error {
 			for _, b := range batch {
 				r.last = max(r.last, b.seq)
 			}
+			r.board.troubled("")
 			return nil
 		}
+		if errors.Is(err, journal.ErrChanged) {
+			return err
+		}
+		r.board.troubled(err.Error())
 		r.Say("%v: trying again each second", err)
 		if pause(ctx, time.Second); ctx.Err() != nil {
 			return errors.Join(ctx.Err(), err)
@@ -226,17 +245,20 @@ func (r *running) take(ctx context.Context, b body) error {
 // out of ROWS, where workers would find it in the place of its points' rows.
 func (r *running) accept(ctx context.Context, batch []body) error {
 	for _, b := range batch {
-		err := r.Rows.Accept(b.lines)
-		if errors.Is(err, sweep.ErrUnlike) {
+		why, err := r.Work.Accept(b.lines)
+		for _, w := range why {
+			r.board.fail(1, w)
+		}
+		if errors.Is(err, journal.ErrUnlike) {
 			r.found(err)
 		}
-		if errors.Is(err, sweep.ErrTorn) {
+		if errors.Is(err, journal.ErrTorn) {
 			r.Say("message %d: %v", b.seq, err)
 			if err := r.rows.DeleteMsg(ctx, b.seq); err != nil && b.seq > 0 && !errors.Is(err, jetstream.ErrMsgNotFound) {
 				return err
 			}
 		}
-		if err != nil && !errors.Is(err, sweep.ErrUnlike) && !errors.Is(err, sweep.ErrTorn) {
+		if err != nil && !errors.Is(err, journal.ErrUnlike) && !errors.Is(err, journal.ErrTorn) {
 			return err
 		}
 	}
@@ -245,10 +267,10 @@ func (r *running) accept(ctx context.Context, batch []body) error {
 
 // found keeps what was found.
 func (r *running) found(err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.unlike == nil {
-		r.unlike = err
+	r.board.mu.Lock()
+	defer r.board.mu.Unlock()
+	if r.board.unlike == nil {
+		r.board.unlike = err
 		r.Say("%v", err)
 	}
 }
@@ -264,7 +286,7 @@ func (r *running) refill(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	n := r.Rows.Points().Len()
+	n := r.Work.Len()
 	if info.State.Msgs == 0 && r.next >= n {
 		rows, err := r.rows.Info(within)
 		if err != nil {
@@ -276,12 +298,12 @@ func (r *running) refill(ctx context.Context) error {
 		r.next = 0
 	}
 	for left := int(info.State.Msgs); left < window && r.next < n; left++ {
-		lo, hi := r.Rows.Missing(r.next, r.unit)
+		lo, hi := r.Work.Missing(r.next, r.unit)
 		if lo == n {
 			r.next = n
 			return nil
 		}
-		if err := r.publish(within, unit{lo, hi, r.chunk}); err != nil {
+		if err := r.publish(within, lo, hi, r.chunk); err != nil {
 			return err
 		}
 		r.next = hi
@@ -290,14 +312,18 @@ func (r *running) refill(ctx context.Context) error {
 }
 
 // publish publishes a unit, unless it is there.
-func (r *running) publish(ctx context.Context, u unit) error {
+func (r *running) publish(ctx context.Context, lo, hi, chunk int) (err error) {
+	u := unit{Lo: lo, Hi: hi, Chunk: chunk}
+	if g, ok := r.Work.(Giver); ok {
+		if u.Given, err = g.Given(lo); err != nil {
+			return err
+		}
+	}
 	text, err := json.Marshal(u)
 	if err != nil {
 		return err
 	}
-	if _, err = r.js.Publish(ctx, u.subject(r.id), text); isThere(err) {
-		err = nil
-	}
+	_, err = publishOnce(ctx, r.js, u.subject(r.id), text)
 	return err
 }
 
@@ -307,36 +333,46 @@ func (r *running) greet(m *nats.Msg) {
 	if json.Unmarshal(m.Data, &g) != nil {
 		return // nobody of ours
 	}
-	c := r.Config
-	s := spec{ID: r.id, File: c.File, Data: c.Data, Base: c.Base, Axes: c.Axes, Stamps: c.Stamps, Fast: c.Fast}
-	r.mu.Lock()
-	s.Ended = r.ended
-	r.mu.Unlock()
-	if g.Build != c.Build {
-		s = spec{Refused: fmt.Sprintf("it is of build %.12s, the campaign of %.12s", g.Build, c.Build)}
+	s := spec{ID: r.id, Task: taskOf(r.Work)}
+	r.board.mu.Lock()
+	s.Ended = r.board.ended
+	r.board.mu.Unlock()
+	if g.Build != r.Build {
+		s = spec{Refused: fmt.Sprintf("it is of build %.12s, the campaign of %.12s", g.Build, r.Build)}
 	}
-	text, err := json.Marshal(s)
+	r.respond(m, s)
+}
+
+// respond answers with a value's JSON.
+func (r *running) respond(m *nats.Msg, v any) {
+	text, err := json.Marshal(v)
 	if err == nil {
 		err = m.Respond(text)
 	}
 	if err != nil {
-		r.Say("worker %s: %v", g.Name, err)
+		r.Say("%s: %v", m.Subject, err)
+	}
+}
+
+// tell says how it goes.
+func (r *running) tell(m *nats.Msg) { r.respond(m, r.Status()) }
+
+// blob answers with what a hash names; nothing where it names nothing any more.
+func (r *running) blob(m *nats.Msg) {
+	var text []byte
+	if g, ok := r.Work.(Giver); ok {
+		text = g.Blob(string(m.Data))
+	}
+	if err := m.Respond(text); err != nil {
+		r.Say("%s: %v", m.Subject, err)
 	}
 }
 
 // hear notes that a worker is alive.
 func (r *running) hear(m *nats.Msg) {
 	var g greeting
-	if json.Unmarshal(m.Data, &g) != nil {
-		return
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.seen == nil {
-		r.seen = make(map[string]time.Time)
-	}
-	if _, ok := r.seen[g.Name]; ok || len(r.seen) < 1<<16 {
-		r.seen[g.Name] = time.Now()
+	if json.Unmarshal(m.Data, &g) == nil {
+		r.board.hear(g)
 	}
 }
 
@@ -377,27 +413,26 @@ func (r *running) divide(ctx context.Context, seq uint64) error {
 	if err != nil {
 		return err
 	}
-	n := r.Rows.Points().Len()
-	u, err := parseUnit(msg.Data, n)
+	u, err := parseUnit(msg.Data)
 	if err == nil {
 		err = r.units.DeleteMsg(ctx, seq)
 	}
 	if err != nil {
 		return err
 	}
+	r.board.mu.Lock()
+	r.board.given++
+	r.board.mu.Unlock()
 	if u.Hi-u.Lo == 1 {
-		row, err := r.Config.FailedRow(ctx, r.Rows.Points().At(u.Lo), fmt.Sprintf("given up: %d workers ended while they were at it", deliveries))
+		row, err := r.Work.Failed(ctx, u.Lo, fmt.Sprintf("given up: %d workers ended while they were at it", deliveries))
 		if err == nil {
-			_, err = r.js.Publish(ctx, chunkSubject(r.id, u.Lo, u.Hi), sweep.EncodeLine(u.Lo, row))
-		}
-		if isThere(err) {
-			err = nil
+			_, err = publishOnce(ctx, r.js, chunkSubject(r.id, u.Lo, u.Hi), journal.Encode(u.Lo, row))
 		}
 		return err
 	}
 	for i := u.Lo; i < u.Hi; i++ {
-		if lo, _ := r.Rows.Missing(i, 1); lo == i {
-			if err := r.publish(ctx, unit{i, i + 1, 1}); err != nil {
+		if lo, _ := r.Work.Missing(i, 1); lo == i {
+			if err := r.publish(ctx, i, i+1, 1); err != nil {
 				return err
 			}
 		}
@@ -407,9 +442,9 @@ func (r *running) divide(ctx context.Context, seq uint64) error {
 
 // end tells workers for a while that the campaign has ended: they ask each second.
 func (r *running) end(ctx context.Context) error {
-	r.mu.Lock()
-	r.ended = true
-	r.mu.Unlock()
+	r.board.mu.Lock()
+	r.board.ended = true
+	r.board.mu.Unlock()
 	for range 20 {
 		if pause(ctx, 100*time.Millisecond); ctx.Err() != nil {
 			break

@@ -6,25 +6,26 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sync/errgroup"
 
-	"godwit/study/sweep"
+	"godwit/internal/journal"
 )
 
-// Worker makes points for whoever coordinates a campaign.
+// Worker makes rows for whoever coordinates a campaign.
 type Worker struct {
-	Name  string
-	Build string // as sweep.Config.Build: another's campaign is refused
-	Jobs  int    // points at once
-	// Complete adds to a sweep what only the worker knows: how machines are found.
-	Complete func(c *sweep.Config)
+	Makers
+	Campaign string
+	Name     string
+	Jobs     int // rows at once
 
-	nc *nats.Conn
-	js jetstream.JetStream
+	nc   *nats.Conn
+	js   jetstream.JetStream
+	made atomic.Int64
 }
 
 // ErrRefused is a worker that the coordinator does not want.
@@ -75,13 +76,13 @@ func pause(ctx context.Context, d time.Duration) {
 
 // ask asks the coordinator for its campaign.
 func (w *Worker) ask(ctx context.Context) (s spec, err error) {
-	text, err := json.Marshal(greeting{w.Name, w.Build})
+	text, err := json.Marshal(greeting{w.Name, w.Build, int(w.made.Load()), w.Jobs})
 	if err != nil {
 		return s, err
 	}
 	within, cancel := context.WithTimeout(ctx, asking)
 	defer cancel()
-	msg, err := w.nc.RequestWithContext(within, hello, text)
+	msg, err := w.nc.RequestWithContext(within, helloOf(w.Campaign), text)
 	if err != nil {
 		return s, lost{err}
 	}
@@ -99,27 +100,46 @@ func (w *Worker) ask(ctx context.Context) (s spec, err error) {
 
 // campaign leases units until the coordinator says that there are none any more, or is lost.
 func (w *Worker) campaign(ctx context.Context, s spec) error {
-	c := &sweep.Config{File: s.File, Data: s.Data, Base: s.Base, Axes: s.Axes, Stamps: s.Stamps, Fast: s.Fast, Build: w.Build}
-	w.Complete(c)
-	id, points, err := c.Identify(ctx)
+	maker, id, err := w.maker(ctx, s.Task, func(ctx context.Context, hash string) ([]byte, error) { return w.fetch(ctx, s.ID, hash) })
 	if err != nil {
 		return err
 	}
 	if id != s.ID {
-		return fmt.Errorf("%w: a file that %s reads has other bytes here than there", ErrRefused, s.File)
+		return fmt.Errorf("%w: a file that its scenario reads has other bytes here than there", ErrRefused)
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return w.alive(ctx, id) })
 	for range max(w.Jobs, 1) {
-		group.Go(func() error { return w.lease(ctx, c, id, points) })
+		group.Go(func() error { return w.lease(ctx, maker, id) })
 	}
 	return group.Wait()
+}
+
+// errGone is what a hash names no more: its round is over.
+var errGone = errors.New("nobody needs it any more")
+
+// fetch asks for what a hash names, for as long as nobody answers.
+func (w *Worker) fetch(ctx context.Context, id, hash string) ([]byte, error) {
+	for {
+		within, cancel := context.WithTimeout(ctx, asking)
+		msg, err := w.nc.RequestWithContext(within, topic(id, "blob"), []byte(hash))
+		cancel()
+		if err == nil && len(msg.Data) > 0 {
+			return msg.Data, nil
+		}
+		if err == nil {
+			return nil, errGone
+		}
+		if pause(ctx, 200*time.Millisecond); ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+	}
 }
 
 // alive tells each second that the worker is there, and ends with the campaign.
 func (w *Worker) alive(ctx context.Context, id string) error {
 	for tick := 0; ctx.Err() == nil; tick++ {
-		text, err := json.Marshal(greeting{w.Name, w.Build})
+		text, err := json.Marshal(greeting{w.Name, w.Build, int(w.made.Load()), w.Jobs})
 		if err == nil {
 			err = w.nc.Publish(topic(id, "alive"), text)
 		}
@@ -137,10 +157,14 @@ func (w *Worker) alive(ctx context.Context, id string) error {
 }
 
 // lease takes units one after another.
-func (w *Worker) lease(ctx context.Context, c *sweep.Config, id string, points sweep.Points) error {
+func (w *Worker) lease(ctx context.Context, maker Maker, id string) error {
+	l := &leaser{Worker: w, maker: maker, id: id}
 	for ctx.Err() == nil {
 		within, cancel := context.WithTimeout(ctx, asking)
 		cons, err := w.js.Consumer(within, unitsOf(id), consumer)
+		if err == nil {
+			l.rows, err = w.js.Stream(within, rowsOf(id))
+		}
 		cancel()
 		for err == nil && ctx.Err() == nil {
 			var msg jetstream.Msg
@@ -149,7 +173,7 @@ func (w *Worker) lease(ctx context.Context, c *sweep.Config, id string, points s
 				continue
 			}
 			if err == nil {
-				err = w.make(ctx, c, id, points, msg)
+				err = l.make(ctx, msg)
 			}
 		}
 		if errors.Is(err, errPoint) {
@@ -160,13 +184,21 @@ func (w *Worker) lease(ctx context.Context, c *sweep.Config, id string, points s
 	return ctx.Err()
 }
 
+// leaser is one of a worker's lives.
+type leaser struct {
+	*Worker
+	maker Maker
+	id    string
+	rows  jetstream.Stream
+}
+
 // errPoint is a point that cannot be made here.
 var errPoint = errors.New("a point cannot be made")
 
 // make makes what ROWS lacks of a unit, and says all the time that it is at it.
-func (w *Worker) make(ctx context.Context, c *sweep.Config, id string, points sweep.Points, msg jetstream.Msg) error {
-	u, err := parseUnit(msg.Data(), points.Len())
-	if err != nil {
+func (l *leaser) make(ctx context.Context, msg jetstream.Msg) error {
+	u, err := parseUnit(msg.Data())
+	if err != nil || !l.maker.Check(u.Hi-1) {
 		return errors.Join(err, msg.Term())
 	}
 	working, stop := context.WithCancel(ctx)
@@ -179,8 +211,12 @@ func (w *Worker) make(ctx context.Context, c *sweep.Config, id string, points sw
 			}
 		}
 	}()
+	again := true // somebody was at it before, perhaps
+	if meta, err := msg.Metadata(); err == nil {
+		again = meta.NumDelivered > 1
+	}
 	for lo := u.Lo; lo < u.Hi; lo += u.Chunk {
-		if err := w.chunk(ctx, c, id, points, lo, min(lo+u.Chunk, u.Hi)); err != nil {
+		if err := l.chunk(ctx, u, lo, min(lo+u.Chunk, u.Hi), again); err != nil && !errors.Is(err, errGone) {
 			return err
 		}
 	}
@@ -192,32 +228,38 @@ func (w *Worker) make(ctx context.Context, c *sweep.Config, id string, points sw
 	return nil
 }
 
-// chunk makes the rows of points lo to hi, without hi, and publishes them, unless they are there.
-func (w *Worker) chunk(ctx context.Context, c *sweep.Config, id string, points sweep.Points, lo, hi int) error {
-	if there, err := w.stored(ctx, id, chunkSubject(id, lo, hi)); err == nil && there != nil {
-		return nil
+// chunk makes the rows of indices lo to hi, without hi, and publishes them, unless they are there.
+func (l *leaser) chunk(ctx context.Context, u unit, lo, hi int, again bool) error {
+	if again {
+		if there, err := l.stored(ctx, chunkSubject(l.id, lo, hi)); err == nil && there != nil {
+			return nil
+		}
 	}
 	var body []byte
 	begins := []int{0} // of the lines in body
 	for i := lo; i < hi; i++ {
-		row, err := c.Row(ctx, points.At(i))
+		row, err := l.maker.Make(ctx, i, u.Given)
 		if err == nil && len(row) > maxBody {
-			row, err = c.FailedRow(ctx, points.At(i), fmt.Sprintf("its row has %d bytes: at most %d fit a campaign", len(row), maxBody))
+			row, err = l.maker.Failed(ctx, i, fmt.Sprintf("its row has %d bytes: at most %d fit a campaign", len(row), maxBody))
+		}
+		if errors.Is(err, errGone) {
+			return err
 		}
 		if err != nil {
 			if ctx.Err() == nil {
-				_ = w.nc.Publish(topic(id, "fault"), []byte(err.Error())) // the coordinator ends; if it does not hear it, it hears the next
+				_ = l.nc.Publish(topic(l.id, "fault"), []byte(err.Error())) // the coordinator ends; if it does not hear it, it hears the next
 			}
 			return fmt.Errorf("%w: %w", errPoint, err)
 		}
-		body = append(body, sweep.EncodeLine(i, row)...)
+		body = append(body, journal.Encode(i, row)...)
 		begins = append(begins, len(body))
+		l.made.Add(1)
 	}
 	if len(body) <= maxBody {
-		return w.publish(ctx, id, lo, hi, body)
+		return l.publish(ctx, lo, hi, body)
 	}
 	for i := lo; i < hi; i++ {
-		if err := w.publish(ctx, id, i, i+1, body[begins[i-lo]:begins[i-lo+1]]); err != nil {
+		if err := l.publish(ctx, i, i+1, body[begins[i-lo]:begins[i-lo+1]]); err != nil {
 			return err
 		}
 	}
@@ -225,14 +267,10 @@ func (w *Worker) chunk(ctx context.Context, c *sweep.Config, id string, points s
 }
 
 // stored is the message that a subject of ROWS has, nil where it has none.
-func (w *Worker) stored(ctx context.Context, id, subject string) ([]byte, error) {
+func (l *leaser) stored(ctx context.Context, subject string) ([]byte, error) {
 	within, cancel := context.WithTimeout(ctx, asking)
 	defer cancel()
-	s, err := w.js.Stream(within, rowsOf(id))
-	if err != nil {
-		return nil, err
-	}
-	msg, err := s.GetLastMsgForSubject(within, subject)
+	msg, err := l.rows.GetLastMsgForSubject(within, subject)
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		return nil, nil
 	}
@@ -244,20 +282,20 @@ func (w *Worker) stored(ctx context.Context, id, subject string) ([]byte, error)
 
 // publish publishes a chunk's rows, for as long as it takes: what was made is not thrown away because nobody
 // is there to take it. Rows of others that are there already are to be the same.
-func (w *Worker) publish(ctx context.Context, id string, lo, hi int, body []byte) error {
-	subject := chunkSubject(id, lo, hi)
+func (l *leaser) publish(ctx context.Context, lo, hi int, body []byte) error {
+	subject := chunkSubject(l.id, lo, hi)
 	for {
 		within, cancel := context.WithTimeout(ctx, asking)
-		_, err := w.js.Publish(within, subject, body)
+		had, err := publishOnce(within, l.js, subject, body)
 		cancel()
-		if err == nil {
+		if had {
+			before, err := l.stored(ctx, subject)
+			if err == nil && before != nil && !bytes.Equal(before, body) {
+				return l.nc.Publish(topic(l.id, "differ"), body)
+			}
 			return nil
 		}
-		if isThere(err) {
-			before, err := w.stored(ctx, id, subject)
-			if err == nil && before != nil && !bytes.Equal(before, body) {
-				return w.nc.Publish(topic(id, "differ"), body)
-			}
+		if err == nil {
 			return nil
 		}
 		if ctx.Err() != nil {

@@ -3,6 +3,7 @@ package sweep
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -10,6 +11,7 @@ import (
 	"slices"
 	"sync"
 
+	"godwit/internal/journal"
 	"godwit/mem"
 )
 
@@ -32,7 +34,7 @@ type Rows struct {
 // store is what rows are added to.
 type store interface {
 	io.ReaderAt
-	add(lines []byte) (place int64, err error)
+	Add(lines []byte) (place int64, err error)
 }
 
 // source is a text of rows; it has the places from first on.
@@ -71,22 +73,41 @@ func (r *Rows) Missing(from, most int) (lo, hi int) {
 	return lo, hi
 }
 
-// ErrTorn is of lines that are no rows of the sweep.
-var ErrTorn = errors.New("what was sent is no row")
+// JournalName is what heads of sweeps' journals say that they are.
+const JournalName = "godwit sweep"
+
+// decodeLine reads a line of a sweep's journal, or of results, which have rows alone; false where it is neither, or torn.
+func decodeLine(text []byte) (l journal.Line, ok bool) {
+	l, ok = journal.Decode(text)
+	return l, ok && (l.Journal == "" || l.Journal == JournalName)
+}
+
+// brief is what says of a row whether it is one, and of which point.
+type brief struct {
+	Point    string `json:"point"`
+	Error    string `json:"error"`
+	Times    string `json:"times"`
+	Commands *int   `json:"commands"`
+}
+
+// briefly reads that; false where it is no row.
+func briefly(row []byte) (b brief, ok bool) {
+	return b, json.Unmarshal(row, &b) == nil && b.Point != "" && b.Commands != nil
+}
 
 // Accept adds rows that somebody else has made, given as lines of a journal: those of points without one, or with one that says
-// why it failed. It fails with ErrTorn where lines are no rows, and with ErrUnlike where a row is not the one that its point has; the
-// other rows are added all the same.
-func (r *Rows) Accept(lines []byte) error {
+// why it failed. It fails with journal.ErrTorn where lines are no rows, and with journal.ErrUnlike where a row is not the one that its point has; the
+// other rows are added all the same. why are the reasons of those that failed.
+func (r *Rows) Accept(lines []byte) (why []string, err error) {
 	var points []int
-	var rows [][]byte
 	var unlike, torn error
+	var keep []byte // the lines of those that are added
 	given := make(map[int][]byte)
-	err := eachLine(bytes.NewReader(lines), 0, func(text []byte, _ int64, whole bool) error {
+	err = journal.Each(bytes.NewReader(lines), 0, func(text []byte, _ int64, whole bool) error {
 		l, ok := decodeLine(text)
 		b, isRow := briefly(l.Row)
 		if !ok || !whole || !isRow || l.At < 0 || l.At >= r.points.n {
-			torn = ErrTorn
+			torn = journal.ErrTorn
 			return nil
 		}
 		before, err := r.row(l.At)
@@ -98,16 +119,19 @@ func (r *Rows) Accept(lines []byte) error {
 			return err
 		case before == nil, b.Error == "" && failedRow(before):
 			given[l.At] = l.Row
-			points, rows = append(points, l.At), append(rows, l.Row)
+			points, keep = append(points, l.At), append(append(keep, text...), '\n')
+			if b.Error != "" {
+				why = append(why, Label(r.points.At(l.At))+": "+b.Error)
+			}
 		case b.Error == "" && !bytes.Equal(before, l.Row) && b.Times != "measured":
-			unlike = fmt.Errorf("point %d, %s: %w: it has\n%s\nand\n%s", l.At, Label(r.points.At(l.At)), ErrUnlike, before, l.Row)
+			unlike = fmt.Errorf("point %d, %s: %w: it has\n%s\nand\n%s", l.At, Label(r.points.At(l.At)), journal.ErrUnlike, before, l.Row)
 		}
 		return nil
 	})
-	if err == nil && len(rows) > 0 {
-		err = r.add(points, rows)
+	if err == nil && len(points) > 0 {
+		err = r.add(points, keep)
 	}
-	return errors.Join(err, unlike, torn)
+	return why, errors.Join(err, unlike, torn)
 }
 
 // failedRow reports whether a row says why its point failed.
@@ -127,30 +151,38 @@ func (r *Rows) Results() (*Results, error) {
 // failed: they are tried again. It returns how many lines it has left out. text is read until the
 // results are written.
 func (r *Rows) Take(name string, text io.ReaderAt, size int64) (dropped int, err error) {
-	first := r.end
-	if first+size > maxPlace {
-		return 0, fmt.Errorf("%s: more than 1 TiB of rows: %w", name, mem.ErrInvalidValue)
+	first, err := r.source(name, text, size)
+	if err != nil {
+		return 0, err
 	}
-	r.sources, r.end = append(r.sources, source{name, text, first, size}), first+size
 	return r.scan(io.NewSectionReader(text, 0, size), first)
 }
 
+// source gives a text places from first on.
+func (r *Rows) source(name string, text io.ReaderAt, size int64) (first int64, err error) {
+	if first = r.end; first+size > maxPlace {
+		return 0, fmt.Errorf("%s: more than 1 TiB of rows: %w", name, mem.ErrInvalidValue)
+	}
+	r.sources, r.end = append(r.sources, source{name, text, first, size}), first+size
+	return first, nil
+}
+
 // Keep has rows added to a journal from now on, and takes what it has, as Take does. Of several journals it is the last.
-func (r *Rows) Keep(j *Journal) (dropped int, err error) {
-	if dropped, err = r.scan(io.NewSectionReader(j.f, 0, j.size), r.end); err != nil {
+func (r *Rows) Keep(j *journal.File) (dropped int, err error) {
+	if dropped, err = r.scan(io.NewSectionReader(j, 0, j.Size()), r.end); err != nil {
 		return dropped, err
 	}
-	r.journal = journalFile{j}
-	return dropped, j.begin(r.id, r.points.axes)
+	r.journal = j
+	return dropped, j.Begin(r.id, r.points.axes)
 }
 
 // scan takes the rows of a text.
 func (r *Rows) scan(text io.Reader, first int64) (dropped int, err error) {
 	ours := false
-	err = eachLine(text, first, func(text []byte, place int64, whole bool) error {
+	err = journal.Each(text, first, func(text []byte, place int64, whole bool) error {
 		l, ok := decodeLine(text)
 		if ok = ok && whole; ok && l.Journal != "" {
-			ours = l.Sweep == r.id
+			ours = l.Of == r.id
 			return nil
 		}
 		b, isRow := briefly(l.Row)
@@ -238,22 +270,18 @@ func (r *Rows) find(i int, point string) ([]byte, error) {
 	return nil, nil
 }
 
-// add adds rows of points to the journal, by one write.
-func (r *Rows) add(points []int, rows [][]byte) error {
-	var lines []byte
-	begin := make([]int64, len(rows))
-	for k, row := range rows {
-		begin[k] = int64(len(lines))
-		lines = append(lines, EncodeLine(points[k], row)...)
-	}
+// add adds the lines of points' rows to the journal, by one write.
+func (r *Rows) add(points []int, lines []byte) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	place, err := r.journal.add(lines)
+	place, err := r.journal.Add(lines)
 	if err != nil {
 		return err
 	}
-	for k, i := range points {
-		r.put(i, r.end+place+begin[k])
+	for _, i := range points {
+		r.put(i, r.end+place)
+		n := bytes.IndexByte(lines, '\n') + 1
+		place, lines = place+int64(n), lines[n:]
 	}
 	return nil
 }
@@ -265,18 +293,13 @@ func (r *Rows) Have() int {
 	return r.have
 }
 
-// journalFile is a journal to be read from, too.
-type journalFile struct{ *Journal }
-
-func (j journalFile) ReadAt(p []byte, off int64) (int, error) { return j.f.ReadAt(p, off) }
-
 // memory keeps rows of a sweep that has no journal.
 type memory struct {
 	mu   sync.RWMutex
 	text []byte // protected by mu
 }
 
-func (m *memory) add(lines []byte) (int64, error) {
+func (m *memory) Add(lines []byte) (int64, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.text = append(m.text, lines...)
@@ -333,9 +356,6 @@ func (x *index) places(point string) func(yield func(int64) bool) {
 	}
 }
 
-// ErrUnlike are two rows of a point that differ.
-var ErrUnlike = errors.New("two rows of one point differ")
-
 // Text is a file of rows.
 type Text struct {
 	Name string
@@ -344,22 +364,21 @@ type Text struct {
 }
 
 // Merge is the results of a sweep from its journals: those of its shards. It fails where they are of different
-// sweeps, where a point has no row in any, and with ErrUnlike where two rows of a point differ in more than measured times.
+// sweeps, where a point has no row in any, and with journal.ErrUnlike where two rows of a point differ in more than measured times.
 func Merge(journals []Text) (*Results, error) {
 	r := &Rows{journal: &memory{}}
 	m := merger{Rows: r}
 	for _, t := range journals {
-		if r.end+t.Size > maxPlace {
-			return nil, fmt.Errorf("%s: more than 1 TiB of rows: %w", t.Name, mem.ErrInvalidValue)
+		first, err := r.source(t.Name, t.Text, t.Size)
+		if err != nil {
+			return nil, err
 		}
-		first := r.end
-		r.sources, r.end = append(r.sources, source{t.Name, t.Text, first, t.Size}), first+t.Size
 		m.name, m.ours = t.Name, false
-		if err := eachLine(io.NewSectionReader(t.Text, 0, t.Size), first, m.line); err != nil {
+		if err := journal.Each(io.NewSectionReader(t.Text, 0, t.Size), first, m.line); err != nil {
 			return nil, err
 		}
 		if !m.ours {
-			return nil, fmt.Errorf("%s: %w (results, and journals of versions before shards, are for --resume)", t.Name, ErrNoJournal)
+			return nil, fmt.Errorf("%s: %w (results, and journals of versions before shards, are for --resume)", t.Name, journal.ErrNone)
 		}
 	}
 	if err := m.missing(); err != nil {
@@ -382,7 +401,7 @@ func (m *merger) line(text []byte, place int64, whole bool) error {
 		return nil
 	}
 	if l.Journal != "" {
-		return m.head(&l)
+		return m.head(&l, text)
 	}
 	b, isRow := briefly(l.Row)
 	if !m.ours || !isRow || l.At < 0 || l.At >= len(m.at) {
@@ -401,22 +420,28 @@ func (m *merger) line(text []byte, place int64, whole bool) error {
 	case was.Point != b.Point && m.at[l.At]-1 >= m.sources[len(m.sources)-1].first:
 		m.put(l.At, place) // files were changed since, and the sweep went on
 	default:
-		return fmt.Errorf("%s: point %d, %s: %w: it has\n%s\nand\n%s", m.name, l.At, Label(m.points.At(l.At)), ErrUnlike, before, l.Row)
+		return fmt.Errorf("%s: point %d, %s: %w: it has\n%s\nand\n%s", m.name, l.At, Label(m.points.At(l.At)), journal.ErrUnlike, before, l.Row)
 	}
 	return nil
 }
 
 // head takes a head: all are of one sweep.
-func (m *merger) head(l *line) (err error) {
-	m.ours = l.Sweep != ""
+func (m *merger) head(l *journal.Line, text []byte) (err error) {
+	m.ours = l.Of != ""
 	switch {
 	case !m.ours:
 	case m.id == "":
-		m.id = l.Sweep
-		if m.points, err = product(l.Axes); err == nil {
+		m.id = l.Of
+		var head struct {
+			Axes []Axis `json:"axes"`
+		}
+		if err = json.Unmarshal(text, &head); err != nil {
+			return err
+		}
+		if m.points, err = product(head.Axes); err == nil {
 			m.at = make([]int64, m.points.Len())
 		}
-	case m.id != l.Sweep:
+	case m.id != l.Of:
 		err = fmt.Errorf("%s: it is of another sweep than %s: of another program, scenario, machine, or of other values: %w", m.name, m.sources[0].name, mem.ErrInvalidValue)
 	}
 	return err

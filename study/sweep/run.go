@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"godwit/internal/journal"
 	"godwit/study/scenario"
 )
 
@@ -107,7 +108,7 @@ func (c *Config) point(ctx context.Context, i int, rows *Rows) (known bool, err 
 	} else if now, err = c.make(ctx, s, how, key, settings); err != nil {
 		return false, err
 	}
-	return known, rows.add([]int{i}, [][]byte{now})
+	return known, rows.add([]int{i}, journal.Encode(i, now))
 }
 
 // parametersOf are a row's.

@@ -20,6 +20,7 @@ import (
 
 	_ "godwit/devices/cpu"
 	_ "godwit/devices/tce"
+	"godwit/internal/journal"
 	"godwit/study/machine"
 	"godwit/study/scenario"
 	"godwit/study/sweep"
@@ -70,11 +71,11 @@ func rowsOf(t *testing.T, res *sweep.Results) []*sweep.Row {
 }
 
 // begun are the rows of a sweep with a journal, and how many lines it has that are none.
-func begun(t *testing.T, c *sweep.Config, path string) (*sweep.Rows, *sweep.Journal, int) {
+func begun(t *testing.T, c *sweep.Config, path string) (*sweep.Rows, *journal.File, int) {
 	t.Helper()
 	rows, err := c.Rows(t.Context())
 	require.NoError(t, err)
-	j, err := sweep.OpenJournal(path)
+	j, err := journal.Open(path, sweep.JournalName)
 	require.NoError(t, err)
 	dropped, err := rows.Keep(j)
 	require.NoError(t, err)
@@ -148,15 +149,15 @@ func TestAnotherFileIsNoJournal(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "rows")
 	for _, text := range []string{"my notes", "my notes\n", "{}\n", "\n", `{"journal":"godwit sweep"} and more` + "\n", `{"point":"x"}` + "\n"} {
 		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
-		_, err := sweep.OpenJournal(path)
-		require.ErrorIs(t, err, sweep.ErrNoJournal, "%q", text)
+		_, err := journal.Open(path, sweep.JournalName)
+		require.ErrorIs(t, err, journal.ErrNone, "%q", text)
 		require.ErrorContains(t, err, path)
 		have, err := os.ReadFile(path)
 		require.NoError(t, err)
 		require.Equal(t, text, string(have))
 	}
-	_, err := sweep.OpenJournal(t.TempDir())
-	require.ErrorIs(t, err, sweep.ErrNoJournal)
+	_, err := journal.Open(t.TempDir(), sweep.JournalName)
+	require.ErrorIs(t, err, journal.ErrNone)
 }
 
 // TestAPointIsKnownByAllThatItsFiguresDependOn: another value, text, input, build,

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"godwit/internal/input"
+	"godwit/internal/outfile"
 	"godwit/mem"
 	"godwit/study/alloc/replay"
 )
@@ -28,6 +29,8 @@ const corpusHead = "go test fuzz v1\n[]byte("
 
 // corpusDir is where Finding.Save puts genomes.
 func corpusDir(dir string) string { return filepath.Join(dir, "corpus", "FuzzStrategies") }
+
+func mkCorpus(dir string) error { return os.MkdirAll(corpusDir(dir), 0o755) }
 
 // entry is a genome of a corpus.
 type entry struct {
@@ -67,6 +70,11 @@ func ReadCorpus(ctx context.Context, dir string) ([]entry, error) {
 		out = append(out, entry{f.Name(), genome})
 	}
 	return out, nil
+}
+
+// saveGenome writes a file of a corpus.
+func saveGenome(ctx context.Context, path string, genome []byte) error {
+	return outfile.Write(ctx, path, []byte(corpusHead+strconv.Quote(string(genome))+")\n"))
 }
 
 func parseCorpus(text string) ([]byte, error) {

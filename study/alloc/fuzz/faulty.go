@@ -68,17 +68,29 @@ func leakStream(ops []replay.Op, region uint64) (*replay.Stream, error) {
 // faulty is the finding that the subject broke its contract: the sequence that
 // showed it, shrunk while it shows a fault of the same kind.
 func (s *searcher) faulty(ctx context.Context, fault *replay.Fault) (*Finding, error) {
-	f := s.blank()
-	f.Fault, f.Region = fault, fault.Region
+	return s.reduce(ctx, fault, s.showing(fault))
+}
+
+// showing are the operations that show a fault; none where it came before the first.
+func (s *searcher) showing(fault *replay.Fault) []replay.Op {
 	st := fault.Reproducer()
-	if st == nil || fault.Subject != f.Strategy {
+	switch {
+	case st == nil || fault.Subject != s.o.Subject.Name():
+		return nil
+	case fault.Kind == replay.Leak:
+		return s.leaking
+	}
+	return st.Ops
+}
+
+// reduce is the finding of a fault that operations show, made as small as may be.
+func (s *searcher) reduce(ctx context.Context, fault *replay.Fault, ops []replay.Op) (*Finding, error) {
+	f := s.blank()
+	f.Fault, f.Region, f.FoundOps = fault, fault.Region, len(ops)
+	if len(ops) == 0 {
 		return f, nil
 	}
-	f.FoundOps = len(st.Ops)
-	ops, subject, tries := st.Ops, s.o.Subject, faultShrinkEvals
-	if fault.Kind == replay.Leak {
-		ops = s.leaking
-	}
+	subject, tries := s.o.Subject, faultShrinkEvals
 	if fault.Kind == replay.Hang {
 		if tries = hangShrinkEvals; s.o.Hasty != nil {
 			subject, tries = s.o.Hasty, faultShrinkEvals/20
@@ -111,10 +123,18 @@ func (s *searcher) faulty(ctx context.Context, fault *replay.Fault) (*Finding, e
 	if err != nil {
 		return nil, err
 	}
-	f.Ops, f.Stream, f.Region = len(st.Ops), st, k.region
+	f.Ops, f.Region = len(st.Ops), k.region
 	f.Genome, _ = encode(k.ops) // none where genes cannot express it: the trace does
-	f.Stream.Name, f.PeakLive = f.fileName()+"-"+string(fault.Kind), f.Stream.PeakLive
+	f.shown(st)
 	return f, nil
+}
+
+// shown has a stream be what the finding shows.
+func (f *Finding) shown(st *replay.Stream) {
+	f.Stream, f.PeakLive, st.Name = st, st.PeakLive, f.fileName()
+	if f.Fault != nil {
+		st.Name += "-" + string(f.Fault.Kind)
+	}
 }
 
 // shows reports whether operations in a region show a fault of the kind, and keeps it.

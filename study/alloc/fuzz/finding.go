@@ -3,13 +3,10 @@ package fuzz
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	"godwit/bufalloc/pack"
-	"godwit/internal/outfile"
 	"godwit/study/alloc/formats"
 	"godwit/study/alloc/replay"
 )
@@ -71,11 +68,11 @@ func (f *Finding) show(ops []replay.Op, before individual) (err error) {
 	if f.Genome, err = encode(ops); err != nil {
 		f.Genome = before.genome // too many live at once for single genes: the one before shrinking does as well
 	}
-	if f.Stream, err = stream(ops); err != nil {
-		return err
+	st, err := stream(ops)
+	if err == nil {
+		f.shown(st)
 	}
-	f.Stream.Name, f.PeakLive = f.fileName(), f.Stream.PeakLive
-	return nil
+	return err
 }
 
 // finding shrinks the best and measures it.
@@ -91,7 +88,10 @@ func (s *searcher) finding(ctx context.Context) (*Finding, error) {
 	if err != nil {
 		return nil, err
 	}
-	return f, f.measure(ctx, s.o.Subject)
+	if err = f.measure(ctx, s.o.Subject); err == nil && !s.o.untimed {
+		err = f.clock(ctx, s.o.Subject)
+	}
+	return f, err
 }
 
 func (s *searcher) blank() *Finding {
@@ -146,11 +146,13 @@ func (f *Finding) measure(ctx context.Context, s replay.Subject) error {
 		f.Region = max(f.MinRegion, st.PeakLive)
 	}
 	run, err := replay.Replay(ctx, st, s, f.Region)
-	if err != nil {
-		return err
-	}
 	f.Scans = run.Scans
-	times, err := replay.Time(ctx, st, s, f.Region, timeRepeats)
+	return err
+}
+
+// clock takes the times of the slowest operations here.
+func (f *Finding) clock(ctx context.Context, s replay.Subject) error {
+	times, err := replay.Time(ctx, f.Stream, s, f.Region, timeRepeats)
 	f.WorstNS = times.Worst.NS
 	if times.Scan != nil {
 		f.ScanNS = times.Scan.NS
@@ -186,8 +188,7 @@ func (f *Finding) Save(ctx context.Context, dir string) error {
 	if f.Stream == nil {
 		return nil
 	}
-	corpus := corpusDir(dir)
-	if err := os.MkdirAll(corpus, 0o755); err != nil {
+	if err := mkCorpus(dir); err != nil {
 		return err
 	}
 	f.TraceFile = filepath.Join(dir, f.Stream.Name+".csv")
@@ -202,6 +203,6 @@ func (f *Finding) Save(ctx context.Context, dir string) error {
 	if len(f.Genome) == 0 {
 		return nil
 	}
-	f.CorpusFile = filepath.Join(corpus, f.Stream.Name)
-	return outfile.Write(ctx, f.CorpusFile, []byte(corpusHead+strconv.Quote(string(f.Genome))+")\n"))
+	f.CorpusFile = filepath.Join(corpusDir(dir), f.Stream.Name)
+	return saveGenome(ctx, f.CorpusFile, f.Genome)
 }

@@ -27,6 +27,7 @@ type Options struct {
 	Alone     bool               // no adversaries: sequences that do not look at addresses
 	Corpus    [][]byte           // genomes to begin with, such as those of searches before
 	Shrinking time.Duration      // how long what was found is made smaller; 0: as long as it takes
+	untimed   bool               // the finding is the same everywhere: it has no times
 	Progress  func(best float64) // called after each of Evals, with the best score so far
 }
 

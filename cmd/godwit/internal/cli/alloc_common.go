@@ -79,6 +79,15 @@ func (s *subjects) hasty(ctx context.Context, patience time.Duration) (map[strin
 	return out, nil
 }
 
+// both is the subject of one name, and where it is in another process the same with little patience.
+func (s *subjects) both(ctx context.Context, name string, patience time.Duration) (subject, hasty replay.Subject, err error) {
+	if subject, err = s.open(ctx, name, patience); err != nil || !extern.Is(name) {
+		return subject, nil, err
+	}
+	hasty, err = s.open(ctx, name, max(patience/20, time.Millisecond))
+	return subject, hasty, err
+}
+
 // keep has an allocator in another process end with close.
 func (s *subjects) keep(p *extern.Pool) replay.Subject {
 	s.pools = append(s.pools, p)

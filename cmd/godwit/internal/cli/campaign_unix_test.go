@@ -4,10 +4,12 @@ package cli
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -49,6 +51,80 @@ func (f *fleet) kill(i int) {
 	f.start(i)
 }
 
+// begun is a campaign with workers of one job each.
+func begun(t *testing.T, dir string, workers int, args ...string) *fleet {
+	f := &fleet{t: t, dir: dir, args: [][]string{args}, procs: make([]*exec.Cmd, workers+1)}
+	f.start(0)
+	var port []byte
+	require.Eventually(t, func() bool {
+		port, _ = os.ReadFile(filepath.Join(dir, "store", "port")) // not yet there
+		return len(port) > 0
+	}, time.Minute, 10*time.Millisecond)
+	for i := range workers {
+		f.args = append(f.args, []string{"campaign", "work", "nats://127.0.0.1:" + strings.TrimSpace(string(port)), "--jobs", "1", "--name", fmt.Sprint("w", i)})
+		f.start(i + 1)
+	}
+	return f
+}
+
+// killed has as many processes killed while the journal grows to some size, and waits for the end.
+func (f *fleet) killed(size int64, kills int) {
+	journal := func() int64 {
+		info, err := os.Stat(filepath.Join(f.dir, "store", "journal.rows"))
+		if err != nil {
+			return 0
+		}
+		return info.Size()
+	}
+	rng := rand.New(rand.NewPCG(37, 1))
+	for k := range kills {
+		require.Eventually(f.t, func() bool { return journal() > size*int64(k+1)/int64(kills+2) }, 5*time.Minute, time.Millisecond, "after %d kills", k)
+		f.kill(rng.IntN(len(f.procs)) * min(1, rng.IntN(4))) // the coordinator every third time
+	}
+	for i, p := range f.procs {
+		if err := p.Wait(); err != nil {
+			log, _ := os.ReadFile(filepath.Join(f.dir, fmt.Sprintf("%d.log", i))) // for the message
+			require.NoError(f.t, err, "%s", log)
+		}
+	}
+}
+
+// files are the files below dir, by name.
+func files(t *testing.T, dir string) map[string]string {
+	out := make(map[string]string)
+	require.NoError(t, filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		out[strings.TrimPrefix(path, dir)] = string(text)
+		return err
+	}))
+	return out
+}
+
+// TestSearchesThatAreKilledComeToTheSame: coordinator and workers of a search in rounds get SIGKILL at random, and findings and corpus are
+// those of one process, each once. GODWIT_SOAK searches for ten minutes.
+func TestSearchesThatAreKilledComeToTheSame(t *testing.T) {
+	search := []string{"-s", "fit,bestfit", "--objective", "fragmentation", "--seeds", "4", "--rounds", "4", "--evals", "500", "--ops", "100"}
+	workers, kills := 3, 6
+	if os.Getenv("GODWIT_SOAK") != "" {
+		search = []string{"-s", "fit,bestfit,goodfit", "--objective", "failure", "--seeds", "16", "--rounds", "12", "--evals", "8000"}
+		workers, kills = 8, 40
+	}
+	dir := t.TempDir()
+	one := exec.CommandContext(t.Context(), built(t), append([]string{"fuzz", "--out", "one"}, search...)...)
+	one.Dir = dir
+	said, err := one.CombinedOutput()
+	require.NoError(t, err, "%s", said)
+	want := files(t, filepath.Join(dir, "one"))
+	require.Greater(t, len(want), 10)
+
+	f := begun(t, dir, workers, append([]string{"campaign", "fuzz", "--store", "store", "--out", "many"}, search...)...)
+	f.killed(int64(len(strings.Join(slices.Collect(maps.Values(want)), ""))), kills)
+	require.Equal(t, want, files(t, filepath.Join(dir, "many")))
+}
+
 // TestACampaignThatIsKilledComesToTheSame: coordinator and workers get SIGKILL at random, and the results are the same
 // bytes as one process's. GODWIT_SOAK has 100,000 points and 100 kills.
 func TestACampaignThatIsKilledComesToTheSame(t *testing.T) {
@@ -66,36 +142,8 @@ func TestACampaignThatIsKilledComesToTheSame(t *testing.T) {
 	info, err := os.Stat(filepath.Join(dir, "one.jsonl"))
 	require.NoError(t, err)
 
-	f := &fleet{t: t, dir: dir, args: [][]string{append(append([]string{"campaign", "serve", "--store", "store"}, set...), "many.csv", "--out", "many.jsonl")}}
-	f.procs = make([]*exec.Cmd, 9)
-	f.start(0)
-	var port []byte
-	require.Eventually(t, func() bool {
-		port, _ = os.ReadFile(filepath.Join(dir, "store", "port")) // not yet there
-		return len(port) > 0
-	}, time.Minute, 10*time.Millisecond)
-	for i := range 8 {
-		f.args = append(f.args, []string{"campaign", "work", "nats://127.0.0.1:" + strings.TrimSpace(string(port)), "--jobs", "1", "--name", fmt.Sprint("w", i)})
-		f.start(i + 1)
-	}
-	journal := func() int64 {
-		info, err := os.Stat(filepath.Join(dir, "store", "journal.rows"))
-		if err != nil {
-			return 0
-		}
-		return info.Size()
-	}
-	rng := rand.New(rand.NewPCG(37, 1))
-	for k := range kills {
-		require.Eventually(t, func() bool { return journal() > info.Size()*int64(k+1)/int64(kills+2) }, 5*time.Minute, time.Millisecond, "after %d kills", k)
-		f.kill(rng.IntN(len(f.procs)) * min(1, rng.IntN(4))) // the coordinator every third time
-	}
-	for i, p := range f.procs {
-		if err := p.Wait(); err != nil {
-			log, _ := os.ReadFile(filepath.Join(dir, fmt.Sprintf("%d.log", i))) // for the message
-			require.NoError(t, err, "%s", log)
-		}
-	}
+	f := begun(t, dir, 8, append(append([]string{"campaign", "serve", "--store", "store"}, set...), "many.csv", "--out", "many.jsonl")...)
+	f.killed(info.Size(), kills)
 	for _, ext := range []string{".csv", ".jsonl"} {
 		want, err := os.ReadFile(filepath.Join(dir, "one"+ext))
 		require.NoError(t, err)
@@ -122,6 +170,12 @@ func TestCampaignsSayWhatIsWrong(t *testing.T) {
 		{[]string{"serve", "--example", "overlap", "--store", dir, "--fast", "--token-file", empty}, "it is empty"},
 		{[]string{"serve", "--example", "overlap", "--store", dir, "--fast", "--tls-cert", empty}, "want all three"},
 		{[]string{"work"}, "accepts 1 arg"},
+		{[]string{"work", "http://here"}, "http://here: want nats://HOST:PORT"},
+		{[]string{"work", "nats://127.0.0.1:1", "--campaign", "a.b"}, "want letters, digits, - and _"},
+		{[]string{"fuzz"}, "--store: where is the campaign to be kept?"},
+		{[]string{"fuzz", "--store", dir, "-s", "nofit"}, "nofit"},
+		{[]string{"fuzz", "--store", dir, "--rounds", "0"}, "--rounds must be at least 1"},
+		{[]string{"fuzz", "--store", dir, "--against", "fit"}, "want two strategies"},
 	} {
 		_, _, err := godwit(t, append([]string{"campaign"}, c.args...)...)
 		require.ErrorContains(t, err, c.want)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
 
 	"godwit/internal/figures"
@@ -38,6 +39,8 @@ type fuzzFlags struct {
 	leaks      bool
 	alone      bool
 	json       bool
+	rounds     int
+	begins     []string // directories whose corpora rounds begin with
 }
 
 func newFuzz() *cobra.Command {
@@ -65,6 +68,12 @@ use. --shard K/N makes every N-th of the searches, from the K-th on: N processes
 as many machines, make all of them (docs/scale.md). --against A,B searches for what
 hurts A and not B: the score is the ratio of theirs.
 
+--rounds N makes N rounds of --seeds searches by --evals sequences each. After a round the corpus of a strategy is
+the few sequences that together reach all states that any has reached (holes, free and largest hole in eighths,
+searches, refusals), the worst among them; the next round begins with it. What is worse than all before is made
+smaller beside it. All is counted: the same flags give the same files, also from godwit campaign fuzz, where other
+processes and hosts make the units. --out/rounds.rows has what is done until then: the same command goes on.
+
 ` + outside + `
 
   overhead       smallest region / what an offline packing of the sequence needs
@@ -83,28 +92,44 @@ hurts A and not B: the score is the ratio of theirs.
 		},
 	}
 	fl := cmd.Flags()
-	fl.StringSliceVarP(&f.strategies, "strategy", "s", []string{"fit"}, "strategies, or all")
-	fl.StringVar(&f.objective, "objective", string(fuzz.Overhead), "overhead, fragmentation, failure or slow-op")
-	fl.StringSliceVar(&f.against, "against", nil, "two strategies `A,B`: what hurts A and not B, in place of --strategy")
-	fl.Uint64Var(&f.seed, "seed", 1, "seed of the random numbers")
-	fl.IntVar(&f.seeds, "seeds", 1, "searches for each strategy, from --seed on")
+	f.registerSearch(fl)
+	f.registerRounds(fl, 0)
 	patienceFlag(fl, &f.patience)
 	fl.BoolVar(&f.resume, "resume", false, "begin with the corpus in --out and those in other directories, and minimise --out's at the end")
 	fl.Var(&f.shard, "shard", "only every N-th search, from the K-th on (`K/N`)")
-	fl.BoolVar(&f.leaks, "leaks", true, "after each sequence free all, and ask an allocator outside for the whole region again")
 	fl.BoolVar(&f.blind, "blind", false, "no guidance: what a guided search is compared with")
-	fl.BoolVar(&f.alone, "no-adversaries", false, "leave out the adversaries that look at addresses")
-	fl.IntVar(&f.ops, "ops", 400, "operations of a sequence, at most")
-	fl.IntVar(&f.evals, "evals", 4000, "sequences to try for each strategy; with --for, as many as there is time for unless given")
 	fl.DurationVar(&f.limit, "for", 0, "search, make smaller and measure for this time in all (30s, 5m)")
-	fl.StringVar(&f.out, "out", "godwit-fuzz", "directory for what is found")
-	fl.BoolVar(&f.json, "json", false, "print JSON")
+	cmd.MarkFlagsMutuallyExclusive("rounds", "for")
+	cmd.MarkFlagsMutuallyExclusive("rounds", "resume")
+	cmd.MarkFlagsMutuallyExclusive("rounds", "shard")
+	cmd.MarkFlagsMutuallyExclusive("rounds", "blind")
 	cmd.PreRun = func(cmd *cobra.Command, _ []string) {
 		if cmd.Flags().Changed("for") && !cmd.Flags().Changed("evals") {
 			f.evals = 1 << 40
 		}
 	}
 	return cmd
+}
+
+// registerSearch is of what is searched, and where what is found goes.
+func (f *fuzzFlags) registerSearch(fl *pflag.FlagSet) {
+	fl.StringSliceVarP(&f.strategies, "strategy", "s", []string{"fit"}, "strategies, or all")
+	fl.StringVar(&f.objective, "objective", string(fuzz.Overhead), "overhead, fragmentation, failure or slow-op")
+	fl.StringSliceVar(&f.against, "against", nil, "two strategies `A,B`: what hurts A and not B, in place of --strategy")
+	fl.Uint64Var(&f.seed, "seed", 1, "seed of the random numbers")
+	fl.IntVar(&f.seeds, "seeds", 1, "searches for each strategy, from --seed on; with --rounds, in each round")
+	fl.BoolVar(&f.leaks, "leaks", true, "after each sequence free all, and ask an allocator outside for the whole region again")
+	fl.BoolVar(&f.alone, "no-adversaries", false, "leave out the adversaries that look at addresses")
+	fl.IntVar(&f.ops, "ops", 400, "operations of a sequence, at most")
+	fl.IntVar(&f.evals, "evals", 4000, "sequences to try in each search; with --for, as many as there is time for unless given")
+	fl.StringVar(&f.out, "out", "godwit-fuzz", "directory for what is found")
+	fl.BoolVar(&f.json, "json", false, "print JSON")
+}
+
+// registerRounds is of searches in rounds.
+func (f *fuzzFlags) registerRounds(fl *pflag.FlagSet, rounds int) {
+	fl.IntVar(&f.rounds, "rounds", rounds, "so many rounds of searches, each of which begins with the corpus that the one before has left")
+	fl.StringSliceVar(&f.begins, "begin", nil, "rounds begin with the corpora in these `DIRS`")
 }
 
 // fuzzTask is one search: its options, what became of it, and the time it has. It belongs to one
@@ -188,6 +213,12 @@ func fuzzTasks(f fuzzFlags, list []replay.Subject, hasty map[string]replay.Subje
 }
 
 func runFuzz(ctx context.Context, out, errOut io.Writer, f fuzzFlags) (err error) {
+	if f.rounds > 0 {
+		return runRounds(ctx, out, errOut, &f)
+	}
+	if f.begins != nil {
+		return errors.New("--begin is for --rounds; --resume takes directories, too")
+	}
 	names := f.strategies
 	if f.against != nil {
 		if len(f.against) != 2 || f.against[0] == f.against[1] {
@@ -232,7 +263,12 @@ func runFuzz(ctx context.Context, out, errOut io.Writer, f fuzzFlags) (err error
 			return err
 		}
 	}
-	if f.json {
+	return tellFindings(out, errOut, findings, f.json)
+}
+
+// tellFindings shows what was found; it fails where an allocator broke its contract.
+func tellFindings(out, errOut io.Writer, findings []*fuzz.Finding, asJSON bool) (err error) {
+	if asJSON {
 		err = writeJSON(out, findings)
 	} else {
 		printFindings(out, findings)
@@ -252,20 +288,28 @@ func runFuzz(ctx context.Context, out, errOut io.Writer, f fuzzFlags) (err error
 
 // beginWith gives the tasks the corpora of directories.
 func beginWith(ctx context.Context, tasks []*fuzzTask, dirs []string) error {
-	var corpus [][]byte
-	for _, dir := range dirs {
-		entries, err := fuzz.ReadCorpus(ctx, dir)
-		if err != nil {
-			return err
-		}
-		for _, e := range entries {
-			corpus = append(corpus, e.Genome)
-		}
+	corpus, err := readCorpora(ctx, dirs)
+	if err != nil {
+		return err
 	}
 	for _, t := range tasks {
 		t.o.Corpus = corpus
 	}
 	return nil
+}
+
+// readCorpora reads the genomes of several corpora.
+func readCorpora(ctx context.Context, dirs []string) (corpus [][]byte, err error) {
+	for _, dir := range dirs {
+		entries, err := fuzz.ReadCorpus(ctx, dir)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range entries {
+			corpus = append(corpus, e.Genome)
+		}
+	}
+	return corpus, nil
 }
 
 // turn is how long a search goes on before another has its turn, and what it has found is saved.

@@ -13,6 +13,7 @@ import (
 	"godwit/internal/suggest"
 	"godwit/study/alloc/fuzz"
 	"godwit/study/calibrate"
+	"godwit/study/campaign"
 	"godwit/study/compare"
 	"godwit/study/scenario"
 	"godwit/study/sweep"
@@ -30,6 +31,8 @@ var jsonOutputs = []struct {
 	{"sweep", sweep.Row{}},
 	{"sweep merge", sweep.Row{}},
 	{"campaign serve", sweep.Row{}},
+	{"campaign fuzz", []*fuzz.Finding{}},
+	{"campaign status", campaign.Status{}},
 	{"compare", compare.Comparison{}},
 	{"predict", predictOutput{}},
 	{"exec", tracelog.Summary{}},

@@ -131,7 +131,7 @@ func TestMergeSaysWhatIsWrong(t *testing.T) {
 	require.ErrorContains(t, err, "2 of 9 points have no row, the first is point 2, n=3")
 	require.True(t, isFailed(err))
 	require.ErrorIs(t, merge(at("nothing.rows")), os.ErrNotExist)
-	require.ErrorContains(t, merge(at("s.yaml")), "it is no journal of a sweep")
+	require.ErrorContains(t, merge(at("s.yaml")), "it is no journal of this kind")
 	require.ErrorContains(t, merge(), "want the journals of shards")
 
 	out, err = sweepIt(append([]string{"--out", at("s.jsonl"), "--resume"}, parts...)...)

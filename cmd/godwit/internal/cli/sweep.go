@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"godwit/internal/figures"
+	"godwit/internal/journal"
 	"godwit/internal/outfile"
 	"godwit/internal/suggest"
 	"godwit/study/plot"
@@ -264,49 +265,58 @@ func (f *sweepFlags) sweepOf(ctx context.Context, file string) (*sweep.Config, e
 	return c, f.checkColumns(c)
 }
 
-func runSweep(ctx context.Context, w io.Writer, file string, f *sweepFlags) (err error) {
+// begin is the sweep that the flags ask for, none of whose points are made.
+func (f *sweepFlags) begin(ctx context.Context, file string) (*sweep.Config, *sweep.Rows, error) {
 	c, err := f.sweepOf(ctx, file)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	points, err := c.Points()
-	if err != nil {
-		return err
+	if err == nil {
+		err = f.checkPoints(points.Len())
 	}
-	if err := f.checkPoints(points.Len()); err != nil {
-		return err
+	if err != nil {
+		return nil, nil, err
 	}
 	rows, err := c.Rows(ctx)
 	if err != nil {
-		return sweepError(ctx, err)
+		err = sweepError(ctx, err)
+	}
+	return c, rows, err
+}
+
+func runSweep(ctx context.Context, w io.Writer, file string, f *sweepFlags) (err error) {
+	c, rows, err := f.begin(ctx, file)
+	if err != nil {
+		return err
 	}
 	opt := sweep.RunOptions{Jobs: cmp.Or(f.jobs, runtime.GOMAXPROCS(0)), Rows: rows, Has: f.shard.has}
-	var journal *sweep.Journal
+	var own *journal.File
 	if len(f.out) > 0 {
 		var close func() error
-		if journal, close, err = f.openJournal(rows); err != nil {
+		if own, close, err = f.openJournal(rows); err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, close()) }()
 	}
-	bar := newProgress(points.Len(), "points")
+	bar := newProgress(rows.Points().Len(), "points")
 	opt.Progress = func(done, total int) { bar.ChangeMax(total); _ = bar.Set(min(done, total-1)) }
 	res, err := sweep.Run(ctx, c, opt)
 	_ = bar.Finish()
 	if err != nil {
-		if journal != nil && ctx.Err() != nil && !journal.Empty() {
+		if own != nil && ctx.Err() != nil && !own.Empty() {
 			return fmt.Errorf("%w; what is done is in %s: --resume goes on", endOf(ctx, err), f.journalName(f.out[0]))
 		}
 		return sweepError(ctx, err)
 	}
 	switch {
 	case f.shard.n > 0:
-		journal.Keep()
-		err = journal.Sync()
-		fmt.Fprintf(w, "%s of %s%s: %s\n", plural(res.Points, "point"), humanize.Comma(int64(points.Len())), knownBefore(res), f.journalName(f.out[0]))
-	case journal != nil:
+		own.Keep()
+		err = own.Sync()
+		fmt.Fprintf(w, "%s of %s%s: %s\n", plural(res.Points, "point"), humanize.Comma(int64(rows.Points().Len())), knownBefore(res), f.journalName(f.out[0]))
+	case own != nil:
 		if err = f.write(ctx, w, c.File, res); err == nil {
-			err = journal.Remove()
+			err = own.Remove()
 		}
 	default:
 		err = f.write(ctx, w, c.File, res)
@@ -353,7 +363,7 @@ func sweepError(ctx context.Context, err error) error {
 }
 
 // openJournal has rows added to the journal of --out, and takes what is known where the sweep is to go on.
-func (f *sweepFlags) openJournal(rows *sweep.Rows) (_ *sweep.Journal, close func() error, err error) {
+func (f *sweepFlags) openJournal(rows *sweep.Rows) (_ *journal.File, close func() error, err error) {
 	var files texts
 	defer func() {
 		if err != nil {
@@ -379,23 +389,15 @@ func (f *sweepFlags) openJournal(rows *sweep.Rows) (_ *sweep.Journal, close func
 		}
 	}
 	path := f.journalName(f.out[0])
-	j, err := sweep.OpenJournal(path)
-	switch {
-	case errors.Is(err, sweep.ErrNoJournal):
-		return nil, nil, fmt.Errorf("%w: --out has its journal beside it, so name another", err)
-	case errors.Is(err, sweep.ErrBusy):
-		return nil, nil, failed{err}
-	case err != nil:
+	j, err := openJournal(path, sweep.JournalName, func(j *journal.File) (int, error) {
+		if !j.Empty() && !f.resume {
+			return 0, fmt.Errorf("%s is of a sweep that did not end: --resume goes on with it; to begin anew, remove it", path)
+		}
+		return takeJournal(rows.Keep)(j)
+	})
+	if err != nil {
 		return nil, nil, err
 	}
-	if !j.Empty() && !f.resume {
-		return nil, nil, errors.Join(fmt.Errorf("%s is of a sweep that did not end: --resume goes on with it; to begin anew, remove it", path), j.Close())
-	}
-	dropped, err := rows.Keep(j)
-	if err != nil {
-		return nil, nil, errors.Join(failed{err}, j.Close())
-	}
-	sayDropped(path, dropped)
 	return j, func() error { return errors.Join(j.Close(), files.close()) }, nil
 }
 

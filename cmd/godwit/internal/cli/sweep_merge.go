@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"godwit/internal/journal"
 	"godwit/study/sweep"
 )
 
@@ -69,7 +70,7 @@ func runMerge(ctx context.Context, w io.Writer, journals []string, f *sweepFlags
 	}
 	debug.SetGCPercent(20) // a word of each row is held, whose room need not be had twice
 	m, err := sweep.Merge(all)
-	if errors.Is(err, sweep.ErrMissing) || errors.Is(err, sweep.ErrUnlike) {
+	if errors.Is(err, sweep.ErrMissing) || errors.Is(err, journal.ErrUnlike) {
 		return failed{err}
 	}
 	if err == nil {

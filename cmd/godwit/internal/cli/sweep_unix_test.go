@@ -49,7 +49,7 @@ func TestTwoSweepsOfOneJournal(t *testing.T) {
 		var exit *exec.ExitError
 		require.ErrorAs(t, err, &exit)
 		require.Equal(t, exitFailed, exit.ExitCode(), "%s", said)
-		require.Contains(t, string(said), fmt.Sprintf("two.rows: another sweep is at it: process %d", first.Process.Pid))
+		require.Contains(t, string(said), fmt.Sprintf("two.rows: it is in use by process %d", first.Process.Pid))
 		if kill {
 			require.NoError(t, first.Process.Kill())
 			require.Error(t, first.Wait())

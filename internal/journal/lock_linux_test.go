@@ -1,4 +1,4 @@
-package sweep_test
+package journal_test
 
 import (
 	"os"
@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"godwit/study/sweep"
+	"godwit/internal/journal"
 )
 
 // On NFS flock takes a lock of the kind that fcntl takes, for another owner: as this one does.
@@ -17,25 +17,25 @@ func TestAJournalOpensWhereTwoKindsOfLocksKeepEachOtherOut(t *testing.T) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	require.NoError(t, err)
 	require.NoError(t, unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_WRLCK}))
-	j, err := sweep.OpenJournal(path)
+	j, err := journal.Open(path, "godwit test")
 	require.NoError(t, err)
-	_, err = sweep.OpenJournal(path)
-	require.ErrorIs(t, err, sweep.ErrBusy)
-	require.ErrorContains(t, err, "another sweep is at it")
+	_, err = journal.Open(path, "godwit test")
+	require.ErrorIs(t, err, journal.ErrBusy)
+	require.ErrorContains(t, err, "it is in use")
 	require.NotContains(t, err.Error(), "process")
 	require.NoError(t, j.Close())
 	require.NoError(t, f.Close())
 }
 
-// Who removes a journal by hand and begins anew has another, which is not the first sweep's to
+// Who removes a journal by hand and begins anew has another, which is not the first one's to
 // remove.
 func TestAJournalRemovesNoOther(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.rows")
-	first, err := sweep.OpenJournal(path)
+	first, err := journal.Open(path, "godwit test")
 	require.NoError(t, err)
 	require.NoError(t, os.Remove(path))
 	require.NoError(t, first.Remove(), "it is gone")
-	second, err := sweep.OpenJournal(path)
+	second, err := journal.Open(path, "godwit test")
 	require.NoError(t, err)
 	require.NoError(t, first.Close())
 	require.FileExists(t, path)
