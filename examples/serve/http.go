@@ -17,11 +17,15 @@ import (
 type (
 	question struct {
 		Input []uint32 `json:"input"`
+		Steps int      `json:"steps,omitempty"` // each takes what the one before has answered; 0 is 1
 	}
 	reply struct {
 		Output []uint32 `json:"output"`
 	}
 )
+
+// mostSteps is how many steps a request may ask for.
+const mostSteps = 1024
 
 // handler serves POST /models/{model}, GET /models and GET /metrics.
 func (s *server) handler() (http.Handler, error) {
@@ -65,7 +69,11 @@ func (s *server) serveModel(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, fmt.Sprintf("%d words of input: it must have %d", len(q.Input), outputs), http.StatusBadRequest)
 		return
 	}
-	out, err := s.infer(r.Context(), m, q.Input)
+	if q.Steps < 0 || q.Steps > mostSteps {
+		http.Error(w, fmt.Sprintf("%d steps: there may be %d", q.Steps, mostSteps), http.StatusBadRequest)
+		return
+	}
+	out, err := s.infer(r.Context(), m, max(1, q.Steps), q.Input)
 	switch {
 	case errors.Is(err, errShutdown):
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)

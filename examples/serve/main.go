@@ -5,9 +5,10 @@
 //	serve --route least-loaded        to the device with the fewest requests
 //	serve --load 20s                  asks itself, each answer compared, by each way to route
 //	serve --load 10m --route preview  by one
+//	serve --load 60s --isolate        the first model keeps a device: it asks alone, the others do, and then all
 //	serve --driver opencl             on OpenCL's devices; else on simulated ones
 //
-// Ask it: POST /models/model0 with {"input": [64 numbers]}; GET /models; GET /metrics.
+// Ask it: POST /models/model0 with {"input": [64 numbers], "steps": 1}; GET /models; GET /metrics.
 package main
 
 import (
@@ -33,7 +34,8 @@ type options struct {
 	models, words         int
 	devCap                uint64
 	load                  time.Duration
-	clients               int
+	clients, leave        int
+	isolate               bool
 	seed                  uint64
 }
 
@@ -48,6 +50,8 @@ func main() {
 	f.Uint64Var(&o.devCap, "cap", 10<<20, "bytes of each device's memory")
 	f.DurationVar(&o.load, "load", 0, "ask for so long, and print what it came to")
 	f.IntVar(&o.clients, "clients", 16, "who ask at once, with --load")
+	f.IntVar(&o.leave, "leave", 16, "one of so many requests is long, and its client leaves, with --load; 0 is none")
+	f.BoolVar(&o.isolate, "isolate", false, "with --load: the first model has a device's memory as its floor")
 	f.Uint64Var(&o.seed, "seed", 1, "of what they ask")
 	if err := f.Parse(os.Args[1:]); err != nil {
 		if errors.Is(err, pflag.ErrHelp) {
@@ -100,11 +104,22 @@ func (o *options) open(ctx context.Context, route string) (*server, error) {
 	if !ok {
 		return nil, fmt.Errorf("route %q: want preview, least-loaded or batched", route)
 	}
-	return open(ctx, o.driver, o.models, o.words, o.devCap, by())
+	floors := 0
+	if o.isolate {
+		floors = 1
+	}
+	return open(ctx, o.driver, o.models, o.words, floors, o.devCap, by())
 }
 
 // try measures one way to route, or each.
 func try(ctx context.Context, o options, out io.Writer) error {
+	if o.isolate {
+		s, err := o.open(ctx, "preview")
+		if err != nil {
+			return err
+		}
+		return isolate(ctx, s, load{clients: o.clients, seed: o.seed, leave: o.leave}, o.load, out)
+	}
 	ways := []string{"least-loaded", "preview", "batched"}
 	if o.route != "" {
 		ways = []string{o.route}
@@ -115,7 +130,7 @@ func try(ctx context.Context, o options, out io.Writer) error {
 			return err
 		}
 		timed, cancel := context.WithTimeout(ctx, o.load)
-		r, err := measure(timed, s, load{clients: o.clients, seed: o.seed, warm: min(time.Minute, o.load/2)})
+		r, err := measure(timed, s, load{clients: o.clients, seed: o.seed, leave: o.leave, warm: min(time.Minute, o.load/2)})
 		cancel()
 		if err != nil {
 			return fmt.Errorf("%s: %w", way, err)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"math/rand/v2"
+	"slices"
 
 	"godwit/devices"
 	"godwit/devices/work"
@@ -30,11 +31,13 @@ func newWeights(seed uint64, words int) *weights {
 	return w
 }
 
-// answer is the reference: what a device must say.
-func (w *weights) answer(x []uint32) []uint32 {
-	y := make([]uint32, outputs)
+// answer is the reference: what a device must say after so many steps.
+func (w *weights) answer(x []uint32, steps int) []uint32 {
+	y := slices.Clone(x)
 	for i := range y {
-		y[i] = infer(x[i], uint32(len(w[0])), func(l, at int) uint32 { return w[l][at] })
+		for range steps {
+			y[i] = infer(y[i], uint32(len(w[0])), func(l, at int) uint32 { return w[l][at] })
+		}
 	}
 	return y
 }

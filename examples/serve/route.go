@@ -1,6 +1,7 @@
 package main
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -37,7 +38,8 @@ func (leastLoaded) next(s *server) (int, *device, time.Duration) {
 	return 0, best, 0
 }
 
-// byPreview asks each device what the first request would cost there, in order of arrival.
+// byPreview asks each device what the first request would cost there, in order of arrival. Who can go to no device that has a place, since
+// others' floors leave no room for its model, lets others pass.
 type byPreview struct{}
 
 // jobs is how many jobs in front are worth as much as a model that has to be brought: many, since bringing one keeps
@@ -45,51 +47,46 @@ type byPreview struct{}
 const jobs = 32
 
 func (byPreview) next(s *server) (int, *device, time.Duration) {
-	if !s.anyFree() {
-		return 0, nil, 0
-	}
-	var best *device
-	var least float64
-	for _, d := range s.devices {
-		if c := s.cost(d); best == nil || c < least {
-			best, least = d, c
+	for i, j := range s.waiting {
+		if s.first(func(m int) bool { return m == j.model }) < i {
+			continue // as the one before
+		}
+		best, place, least := s.devices[0], false, math.Inf(1)
+		for _, d := range s.devices {
+			c := s.cost(d, i)
+			place = place || d.load < depth && c < math.Inf(1)
+			if c < least {
+				best, least = d, c
+			}
+		}
+		if place || math.IsInf(least, 1) { // and the enqueue says why
+			return i, best, 0
 		}
 	}
-	return 0, best, 0
+	return 0, nil, 0
 }
 
-func (s *server) anyFree() bool {
-	for _, d := range s.devices {
-		if d.load < depth {
-			return true
-		}
-	}
-	return false
-}
-
-// cost is what the first request costs on a device, in bytes: what has to be brought, the jobs before it, and
+// cost is what a request costs on a device, in bytes: what has to be brought, the jobs before it, and
 // what others have to fetch again, the more the sooner somebody in line wants it.
-func (s *server) cost(d *device) float64 {
-	v := s.preview(d, s.waiting[0].model)
+func (s *server) cost(d *device, i int) float64 {
+	v, err := s.preview(d, s.waiting[i].model)
+	if err != nil {
+		return math.Inf(1)
+	}
 	again := 0.0
-	for i := 1; v.Refetch > 0 && i < len(s.waiting); i++ {
-		if m := s.waiting[i].model; m != s.waiting[0].model && s.preview(d, m).Bytes == 0 {
-			again = float64(v.Refetch) / float64(i)
+	for k := i + 1; v.Refetch > 0 && k < len(s.waiting); k++ {
+		m := s.waiting[k].model
+		if other, _ := s.preview(d, m); m != s.waiting[i].model && other.Bytes == 0 {
+			again = float64(v.Refetch) / float64(k-i)
 			break
 		}
 	}
-	return float64(v.Bytes+v.WrittenBack) + again + float64(s.models[s.waiting[0].model].size())/jobs*float64(d.load)
+	return float64(v.Bytes+v.WrittenBack) + again + float64(s.models[s.waiting[i].model].size())/jobs*float64(d.load)
 }
 
-// preview is what a model's launch would do on a device. Where it fails, the enqueue will say so.
-func (s *server) preview(d *device, m int) runtime.Preview {
-	at, err := s.take(d)
-	if err != nil {
-		return runtime.Preview{}
-	}
-	d.free = append(d.free, at)
-	v, _ := d.q.Preview(s.launch(m, at))
-	return v
+// preview is what a step of a model would do on a device.
+func (s *server) preview(d *device, m int) (runtime.Preview, error) {
+	return d.q.Preview(s.launch(m, d.asks, 0))
 }
 
 // batched lets others go before a request whose turn it is, for so long at most: a device that has a place takes the

@@ -49,7 +49,7 @@ func (l *line) next(s *server) (int, *device, time.Duration) {
 }
 
 func (l *line) add(s *server) {
-	j := &job{model: l.dice.IntN(len(s.models)), in: make([]uint32, outputs), out: make([]uint32, outputs), done: make(chan error, 1)}
+	j := &job{ctx: context.Background(), model: l.dice.IntN(len(s.models)), steps: 1, in: make([]uint32, outputs), out: make([]uint32, outputs), done: make(chan error, 1)}
 	for i := range j.in {
 		j.in[i] = l.dice.Uint32()
 	}
@@ -59,7 +59,7 @@ func (l *line) add(s *server) {
 // copiesOf is how many copies so many requests take; each answer is compared.
 func copiesOf(t *testing.T, by router, requests int) uint64 {
 	l := &line{router: by, dice: rand.New(rand.NewPCG(7, 7)), left: requests}
-	s, err := open(context.Background(), "cpu", 3, smallWords, smallCap, l)
+	s, err := open(context.Background(), "cpu", 3, smallWords, 0, smallCap, l)
 	require.NoError(t, err)
 	s.mu.Lock()
 	l.add(s)
@@ -70,7 +70,7 @@ func copiesOf(t *testing.T, by router, requests int) uint64 {
 		j := l.jobs[i]
 		s.mu.Unlock()
 		require.NoError(t, <-j.done)
-		require.Equal(t, s.models[j.model].weights.answer(j.in), j.out)
+		require.Equal(t, s.models[j.model].weights.answer(j.in, 1), j.out)
 	}
 	n := s.c.Stats().Copies
 	require.NoError(t, s.close(context.Background()), "no device held more than its cap, and nothing leaked")
@@ -80,7 +80,7 @@ func copiesOf(t *testing.T, by router, requests int) uint64 {
 // TestRoutingByPreviewCopiesLess: models are drawn evenly, so whoever does not look copies two of three. How much a
 // wait saves hangs on how fast devices are, so it is 100 ms here: --load tells of 50.
 func TestRoutingByPreviewCopiesLess(t *testing.T) {
-	const requests = 1500
+	const requests = 250
 	blind := copiesOf(t, leastLoaded{}, requests)
 	asked := copiesOf(t, byPreview{}, requests)
 	held := copiesOf(t, batched{100 * time.Millisecond}, requests)
@@ -91,22 +91,54 @@ func TestRoutingByPreviewCopiesLess(t *testing.T) {
 
 // TestTheServerUnderLoad is the example as it is run, for a moment, on each driver there is.
 func TestTheServerUnderLoad(t *testing.T) {
-	for _, driver := range []string{"cpu", "opencl"} {
+	for driver, route := range map[string]string{"cpu": "", "opencl": "preview"} {
 		t.Run(driver, func(t *testing.T) {
-			o := options{driver: driver, models: 3, words: 1 << 18, devCap: 10 << 20, load: time.Second, clients: 16, seed: 1}
+			o := options{driver: driver, route: route, models: 3, words: 1 << 16, devCap: 10 << 18, load: 300 * time.Millisecond, clients: 8, leave: 4, seed: 1}
 			var out strings.Builder
 			err := try(context.Background(), o, &out)
 			if mem.StatusOf(err) == mem.DeviceNotFound {
 				t.Skipf("not here: %v", err)
 			}
 			require.NoError(t, err)
-			require.Regexp(t, `(?s)least-loaded +\d+ requests.*preview +\d+ requests.*batched +\d+ requests`, out.String())
+			require.Regexp(t, `preview +\d+ requests, \d+ a second, p50 .*, p99 `, out.String())
 		})
 	}
 }
 
+// TestAModelAtItsFloorStays: its next request moves nothing, whoever came meanwhile.
+func TestAModelAtItsFloorStays(t *testing.T) {
+	var out strings.Builder
+	o := options{driver: "cpu", models: 3, words: 1 << 14, devCap: 10 << 16, load: time.Second, clients: 4, leave: 8, seed: 1, isolate: true}
+	require.NoError(t, try(context.Background(), o, &out))
+	require.Regexp(t, `others' evictions [1-9]\d*; the first model's next request moves 0 bytes`, out.String())
+}
+
+// TestAClientThatLeavesStopsItsSteps: of a long request no more runs than its queue's window holds, and its slot serves the next.
+func TestAClientThatLeavesStopsItsSteps(t *testing.T) {
+	s, err := open(context.Background(), "cpu", 1, smallWords, 0, smallCap, byPreview{})
+	require.NoError(t, err)
+	in := make([]uint32, outputs)
+	for range 5 {
+		ctx, leave := context.WithCancel(context.Background())
+		time.AfterFunc(time.Millisecond, leave)
+		out, err := s.infer(ctx, 0, mostSteps, in)
+		if err == nil { // a quick machine
+			require.Equal(t, s.models[0].weights.answer(in, mostSteps), out)
+			continue
+		}
+		require.ErrorIs(t, err, context.Canceled)
+	}
+	out, err := s.infer(context.Background(), 0, 3, in)
+	require.NoError(t, err)
+	require.Equal(t, s.models[0].weights.answer(in, 3), out)
+	require.NoError(t, s.close(context.Background()))
+	t.Logf("%+v", s.gone)
+	require.LessOrEqual(t, s.gone.most, 256, "what a window has room for at most")
+	require.Less(t, s.gone.ran, max(1, s.gone.steps))
+}
+
 func TestWhatTheServerRefuses(t *testing.T) {
-	s, err := open(context.Background(), "cpu", 1, smallWords, smallCap, byPreview{})
+	s, err := open(context.Background(), "cpu", 1, smallWords, 0, smallCap, byPreview{})
 	require.NoError(t, err)
 	handler, err := s.handler()
 	require.NoError(t, err)
@@ -128,6 +160,7 @@ func TestWhatTheServerRefuses(t *testing.T) {
 		{"POST", "/models/model9", input, http.StatusNotFound, `no model "model9"`},
 		{"POST", "/models/model0", `{"input":[1]}`, http.StatusBadRequest, "1 words of input: it must have 64"},
 		{"POST", "/models/model0", `{`, http.StatusBadRequest, "EOF"},
+		{"POST", "/models/model0", input[:len(input)-1] + `,"steps":9999}`, http.StatusBadRequest, "there may be 1024"},
 		{"GET", "/models/model0", "", http.StatusMethodNotAllowed, ""},
 		{"GET", "/metrics", "", http.StatusOK, "godwit_context_copies_total{context=\"serve\"} 8"},
 	} {
@@ -137,7 +170,7 @@ func TestWhatTheServerRefuses(t *testing.T) {
 	}
 	gone, cancel := context.WithCancel(context.Background())
 	cancel()
-	_, err = s.infer(gone, 0, make([]uint32, outputs))
+	_, err = s.infer(gone, 0, 1, make([]uint32, outputs))
 	if err != nil { // it may have its answer already
 		require.ErrorIs(t, err, context.Canceled)
 	}

@@ -14,7 +14,8 @@ import (
 
 // server answers requests to several models on devices that cannot hold them all. A request waits in one line with
 // all others until a device has a place for it; the router says which device. What it enqueues there is an input,
-// a launch and a read: which tables have to come, and which leave for them, is the runtime's.
+// a launch for each step and a read: which tables have to come, and which leave for them, is the runtime's. These commands are a
+// runtime.Request: where the client leaves, what the device was not given yet is called off. Each model is a tenant.
 type server struct {
 	c      *runtime.Context
 	kernel *runtime.Kernel
@@ -27,11 +28,20 @@ type server struct {
 	timer   *time.Timer
 	closed  bool           // protected by mu: no further requests
 	running sync.WaitGroup // jobs that are on a device
+	gone    cancelled      // protected by mu
+}
+
+// cancelled are the jobs whose client left while they were on a device.
+type cancelled struct {
+	jobs      int
+	steps     int // that they had
+	ran, most int // of these, after the client had left: in all, and of one job
 }
 
 // model is one that is served.
 type model struct {
 	name    string
+	tenant  *runtime.Tenant
 	tables  [layers]*runtime.Buffer
 	weights *weights // for those who compare answers
 }
@@ -52,21 +62,30 @@ type device struct {
 	ended  time.Time // protected by server.mu: when its last job did
 	free   []*slot   // protected by server.mu
 	slots  []*slot   // protected by server.mu: all
+	asks   *slot     // immutable: for questions; what a cancelled job leaves in its own is lost
 }
 
 // slot is where a request's input and output are, kept for the next.
 type slot struct {
 	x, y     *runtime.Buffer
 	in, out  []uint32
+	steps    []runtime.Event // of the job on it
 	finished runtime.Event
 }
 
 // job is a request in the server.
 type job struct {
+	ctx     context.Context // the client's
 	model   int
+	steps   int
 	in, out []uint32
 	turn    time.Time // when it came to be the first in line, where the router wants to know
 	done    chan error
+
+	request *runtime.Request // what is enqueued for it
+	err     error            // of enqueueing
+	left    bool             // protected by server.mu: the client has left
+	before  int              // protected by server.mu: steps that had ended when it did
 }
 
 // depth is how many jobs a device has before it, so that the next is ready when one ends, and all others are
@@ -75,8 +94,9 @@ const depth = 2
 
 var errShutdown = errors.New("the server is shutting down")
 
-// open makes a server of so many models with tables of so many words, over two devices of a driver, each capped.
-func open(ctx context.Context, driver string, models, words int, devCap uint64, by router) (s *server, err error) {
+// open makes a server of so many models with tables of so many words, over two devices of a driver, each capped. The first models have a
+// device each, the others make way there.
+func open(ctx context.Context, driver string, models, words, floors int, devCap uint64, by router) (s *server, err error) {
 	var devs []devices.Device
 	for len(devs) < 2 {
 		more, err := devices.Open(ctx, driver, devices.Config{Name: fmt.Sprint(driver, len(devs))})
@@ -89,7 +109,7 @@ func open(ctx context.Context, driver string, models, words int, devCap uint64, 
 	if s.c, err = runtime.OpenContext(ctx, runtime.Options{Name: "serve", Devices: devs, OwnDevices: true, Caps: []uint64{0, devCap, devCap}}); err != nil {
 		return nil, err
 	}
-	if err := s.furnish(ctx, devs[:2], models, words); err != nil {
+	if err := s.furnish(ctx, devs[:2], models, words, floors); err != nil {
 		return nil, errors.Join(err, s.c.Close(ctx))
 	}
 	return s, nil
@@ -103,7 +123,7 @@ func closeAll(devs []devices.Device, err error) error {
 }
 
 // furnish builds the kernel, loads the models and opens the queues.
-func (s *server) furnish(ctx context.Context, devs []devices.Device, models, words int) error {
+func (s *server) furnish(ctx context.Context, devs []devices.Device, models, words, floors int) error {
 	p, err := s.c.Build(ctx, program)
 	if err != nil {
 		return err
@@ -113,9 +133,16 @@ func (s *server) furnish(ctx context.Context, devs []devices.Device, models, wor
 	}
 	for i := range models {
 		m := &model{name: fmt.Sprint("model", i), weights: newWeights(uint64(i), words)}
+		o := runtime.TenantOptions{Name: m.name, Floors: make([]uint64, 3)}
+		if i < min(floors, len(devs)) {
+			o.Floors[1+i] = uint64(4 * words * layers)
+		}
+		if m.tenant, err = s.c.NewTenant(o); err != nil {
+			return err
+		}
 		for l, table := range m.weights {
 			name := fmt.Sprintf("%s.table%d", m.name, l)
-			if m.tables[l], err = s.c.CreateNamedBuffer(name, uint64(4*words), runtime.ReadOnly, runtime.BytesOf(table)); err != nil {
+			if m.tables[l], err = m.tenant.CreateBuffer(name, uint64(4*words), runtime.ReadOnly, runtime.BytesOf(table)); err != nil {
 				return err
 			}
 		}
@@ -126,23 +153,31 @@ func (s *server) furnish(ctx context.Context, devs []devices.Device, models, wor
 		if err != nil {
 			return err
 		}
-		s.devices = append(s.devices, &device{q: q})
+		on := &device{q: q}
+		if on.asks, err = s.take(on); err != nil {
+			return err
+		}
+		s.devices = append(s.devices, on)
 	}
 	return nil
 }
 
-// launch is a model's on a slot.
-func (s *server) launch(m int, at *slot) runtime.Launch {
+// launch is a step of a model's on a slot: odd ones read what the one before has written.
+func (s *server) launch(m int, at *slot, step int) runtime.Launch {
+	x, y := at.x, at.y
+	if step%2 > 0 {
+		x, y = y, x
+	}
 	args := make([]runtime.Arg, 0, layers+3)
 	for _, table := range s.models[m].tables {
 		args = append(args, runtime.In(table))
 	}
-	return runtime.Launch{Kernel: s.kernel, Global: []uint64{outputs}, Args: append(args, runtime.In(at.x), runtime.Out(at.y), runtime.Uint32(uint32(len(s.models[m].weights[0])))), NoEvent: true}
+	return runtime.Launch{Kernel: s.kernel, Global: []uint64{outputs}, Args: append(args, runtime.In(x), runtime.Out(y), runtime.Uint32(uint32(len(s.models[m].weights[0]))))}
 }
 
 // infer answers one request, or says why not.
-func (s *server) infer(ctx context.Context, m int, in []uint32) ([]uint32, error) {
-	j := &job{model: m, in: in, out: make([]uint32, outputs), done: make(chan error, 1)}
+func (s *server) infer(ctx context.Context, m, steps int, in []uint32) ([]uint32, error) {
+	j := &job{ctx: ctx, model: m, steps: steps, in: in, out: make([]uint32, outputs), done: make(chan error, 1)}
 	s.mu.Lock()
 	if s.closed {
 		s.mu.Unlock()
@@ -199,43 +234,90 @@ func (s *server) again() {
 }
 
 // start enqueues a job. mu is held: what the router is told of devices is then always what was enqueued.
-func (s *server) start(d *device, j *job) error {
+func (s *server) start(d *device, j *job) (err error) {
 	at, err := s.take(d)
 	if err != nil {
 		return err
 	}
-	ctx := context.Background() // what is enqueued is carried out
-	copy(at.in, j.in)
-	e, err := d.q.EnqueueWrite(ctx, at.x, 0, runtime.BytesOf(at.in))
-	if err == nil {
-		if err = e.Release(); err == nil {
-			_, err = d.q.EnqueueLaunch(ctx, s.launch(j.model, at))
+	ctx := context.WithoutCancel(j.ctx) // who leaves is counted, and then it is called off
+	if j.request, err = s.c.NewRequest(ctx); err != nil {
+		return err
+	}
+	if j.err = s.enqueue(ctx, d, j, at); j.err != nil { // what was accepted before runs
+		if at.finished, err = d.q.EnqueueMarker(ctx); err != nil {
+			return errors.Join(j.err, err) // the slot may be in use: it is not given again
 		}
-	}
-	if err == nil {
-		at.finished, err = d.q.EnqueueRead(ctx, at.y, 0, runtime.BytesOf(at.out))
-	}
-	if err != nil {
-		return err // the slot may be in use: it is not given again
 	}
 	d.load++
 	s.running.Add(1)
-	go s.await(d, j, at)
+	go s.await(d, j, at, context.AfterFunc(j.ctx, func() { s.cancel(j, at) }))
 	return nil
 }
 
-// await ends a job.
-func (s *server) await(d *device, j *job, at *slot) {
+// enqueue enqueues what a job is: its input, its steps, and the read of what the last has written.
+func (s *server) enqueue(ctx context.Context, d *device, j *job, at *slot) error {
+	q := d.q.With(runtime.CommandOptions{Request: j.request, Label: s.models[j.model].name})
+	copy(at.in, j.in)
+	e, err := q.EnqueueWrite(ctx, at.x, 0, runtime.BytesOf(at.in))
+	if err == nil {
+		err = e.Release()
+	}
+	at.steps = at.steps[:0]
+	for i := 0; i < j.steps && err == nil; i++ {
+		if e, err = q.EnqueueLaunch(ctx, s.launch(j.model, at, i)); err == nil {
+			at.steps = append(at.steps, e)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	last := at.y
+	if j.steps%2 == 0 {
+		last = at.x
+	}
+	at.finished, err = q.EnqueueRead(ctx, last, 0, runtime.BytesOf(at.out))
+	return err
+}
+
+// cancel calls a job off, whose client has left.
+func (s *server) cancel(j *job, at *slot) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	j.left, j.before = true, at.ended()
+	_ = j.request.Abort(context.Cause(j.ctx)) // of a closed context: then it has ended
+}
+
+// ended is how many of the job's steps have run to their end.
+func (at *slot) ended() (n int) {
+	for _, e := range at.steps {
+		if st, err := e.Status(); err == nil && st == runtime.Complete {
+			n++
+		}
+	}
+	return n
+}
+
+// await ends a job; stop has nobody cancel it any more.
+func (s *server) await(d *device, j *job, at *slot, stop func() bool) {
 	defer s.running.Done()
 	err := at.finished.Wait(context.Background())
-	err = errors.Join(err, at.finished.Release())
-	copy(j.out, at.out)
 	s.mu.Lock()
+	if !stop() && j.left {
+		ran := at.ended() - j.before
+		s.gone = cancelled{s.gone.jobs + 1, s.gone.steps + j.steps, s.gone.ran + ran, max(s.gone.most, ran)}
+	}
+	for _, e := range at.steps {
+		err = errors.Join(err, e.Release())
+	}
+	at.steps = at.steps[:0] // whoever cancels it yet finds none
+	err = errors.Join(j.err, err, at.finished.Release())
+	copy(j.out, at.out)
 	d.load--
 	d.ended = time.Now()
 	d.free = append(d.free, at)
 	s.dispatch()
 	s.mu.Unlock()
+	j.request.Close()
 	j.done <- err
 }
 
@@ -287,6 +369,7 @@ func (s *server) close(ctx context.Context) error {
 		for _, table := range m.tables {
 			errs = append(errs, table.Release())
 		}
+		errs = append(errs, m.tenant.Close())
 	}
 	for _, d := range s.devices {
 		for _, at := range d.slots {
