@@ -133,7 +133,7 @@ func measureOne(ctx context.Context, st *Stream, s Subject, o Options) (Result, 
 		if err != nil {
 			return res, err
 		}
-		res.SafeRegion, res.Safe = x.Region, ratio(x.Region)/ratio(st.PeakLive)
+		res.SafeRegion, res.Safe = x, ratio(x)/ratio(st.PeakLive)
 	}
 	run, err := Replay(ctx, st, s, res.Region)
 	res.Run = run

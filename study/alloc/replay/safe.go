@@ -14,13 +14,6 @@ import (
 // largest that fails. The sizes between those of the grid are sampled: of 64 drawn at
 // random above it, none may fail, else the safe region lies above the largest that does.
 
-// safeResult is the outcome of SafeRegion. Sizes in bytes.
-type safeResult struct {
-	Region  uint64 // the next size of the grid above the largest that fails; 0 where the grid's last fails
-	Largest uint64 // the largest that was seen to fail; 0 where none did
-	Probes  int    // replays done
-}
-
 const (
 	safeStep    = 200 // a grid size is a 200th larger than the one before
 	safeSamples = 64
@@ -37,8 +30,8 @@ func safeTimes(st *Stream) float64 {
 }
 
 // SafeRegion finds the region above which the strategy fails on st in none of the sizes
-// tried. It fails as MinRegion does.
-func SafeRegion(ctx context.Context, st *Stream, s Subject) (safeResult, error) {
+// tried; 0 where the grid's last fails. It fails as MinRegion does.
+func SafeRegion(ctx context.Context, st *Stream, s Subject) (uint64, error) {
 	p := newProber(st, s)
 	sizes := safeGrid(st)
 	if x, ok := s.(region); ok && x.strategy().Monotone() {
@@ -47,46 +40,36 @@ func SafeRegion(ctx context.Context, st *Stream, s Subject) (safeResult, error) 
 	k := len(sizes)
 	for ; k > 0; k-- {
 		if ok, err := p.try(ctx, sizes[k-1]); err != nil {
-			return safeResult{}, err
+			return 0, err
 		} else if !ok {
 			break
 		}
 	}
 	if k == len(sizes) {
-		return safeResult{Largest: sizes[k-1], Probes: len(p.works)}, nil
+		return 0, nil
 	}
 	failing, err := p.sample(ctx, sizes[k], sizes[len(sizes)-1])
 	if err != nil {
-		return safeResult{}, err
+		return 0, err
 	}
 	for sizes[k] <= failing { // the last of the grid works, and no sample is larger
 		k++
 	}
-	res := safeResult{Region: sizes[k], Largest: failing, Probes: len(p.works)}
-	if failing == 0 && k > 0 {
-		res.Largest = sizes[k-1]
-	}
-	return res, nil
+	return sizes[k], nil
 }
 
 // bisect is SafeRegion for a strategy of which one size that works tells of all larger.
-func (p *prober) bisect(ctx context.Context, sizes []uint64) (res safeResult, err error) {
+func (p *prober) bisect(ctx context.Context, sizes []uint64) (uint64, error) {
+	var err error
 	k := sort.Search(len(sizes), func(i int) bool {
 		ok, terr := p.try(ctx, sizes[i])
 		err = cmp.Or(err, terr)
 		return ok
 	})
-	if err != nil {
-		return res, err
+	if err != nil || k == len(sizes) {
+		return 0, err
 	}
-	res.Probes = len(p.works)
-	if k > 0 {
-		res.Largest = sizes[k-1]
-	}
-	if k < len(sizes) {
-		res.Region = sizes[k]
-	}
-	return res, nil
+	return sizes[k], nil
 }
 
 // safeGrid is the sizes that are tried, ascending.
