@@ -102,6 +102,7 @@ func TestDefectsOfALibraryAreFaultsWithAReproducer(t *testing.T) {
 		"EXIT":    {replay.Crash, "exit status 7"},
 	} {
 		t.Run(define, func(t *testing.T) {
+			t.Parallel()
 			s := open(t, "lib:"+library(t, define))
 			_, err := replay.Replay(t.Context(), st, s, 1<<34)
 			var f *replay.Fault
@@ -129,7 +130,7 @@ func TestDefectsOfALibraryAreFaultsWithAReproducer(t *testing.T) {
 // Ten allocators with a defect each: every one is found, named, and shrunk to at most
 // one and a half times what a person needs to show it.
 func TestFaultyAllocatorsAreFoundNamedAndShrunk(t *testing.T) {
-	const python = "exec:python3 testdata/faulty.py "
+	const python = "exec:python3 -IS testdata/faulty.py "
 	for _, c := range []struct {
 		name     string
 		kind     replay.FaultKind
@@ -148,6 +149,7 @@ func TestFaultyAllocatorsAreFoundNamedAndShrunk(t *testing.T) {
 		{python + "hang", replay.Hang, 6}, // three chunks side by side, the middle one's free last
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel() // most of the time somebody's patience ends
 			name := c.name
 			if !Is(name) {
 				name = "lib:" + library(t, c.name)
