@@ -130,12 +130,12 @@ func (p *Planner) checkCount(b *buffer, id mem.BufferID) error {
 	if b.count != 0 {
 		s, err := p.buffer(b.count)
 		if err != nil || !slices.Contains(s.serves, id) {
-			return fmt.Errorf("%s has the size buffer %s, which does not know of it (%w)", bufferName(id), bufferName(b.count), errors.Join(err))
+			return fmt.Errorf("%s has the size buffer %s, which does not know of it", bufferName(id), bufferName(b.count))
 		}
 	}
 	for _, of := range b.serves {
 		if d, err := p.buffer(of); err != nil || d.count != id || b.count != 0 {
-			return fmt.Errorf("%s counts the bytes of %s, which does not know of it (%w)", bufferName(id), bufferName(of), errors.Join(err))
+			return fmt.Errorf("%s counts the bytes of %s, which does not know of it", bufferName(id), bufferName(of))
 		}
 	}
 	for i := range b.stores {

@@ -140,6 +140,24 @@ func TestWhenTheCountChangesOnlyWhatWasNotCarriedIsBrought(t *testing.T) {
 	require.NoError(t, c.p.Release(c.size))
 }
 
+// A count whose parts are on two devices comes to the host in two steps.
+func TestACountInPartsIsBroughtInParts(t *testing.T) {
+	c := newCounting(t)
+	c.run(c.data, mem.Write, 1, all)
+	c.run(c.size, mem.Write, 1, mem.Range{End: 4})
+	c.run(c.size, mem.Write, 2, mem.Range{Start: 4, End: 8})
+	steps := c.run(c.data, mem.Read, 2, all)
+	require.Len(t, steps, 3)
+	require.Equal(t, []int{0, 1}, steps[2].Late.After)
+	require.Equal(t, []mem.MemoryID{1, 2}, []mem.MemoryID{steps[0].From, steps[1].From})
+}
+
+func TestCheckFindsACountThatIsOneSided(t *testing.T) {
+	c := newCounting(t)
+	c.p.Unlink(c.size)
+	require.ErrorContains(t, c.p.Check(), "does not know of it")
+}
+
 func TestSizeBuffersThatCannotBe(t *testing.T) {
 	c := newCounting(t)
 	small, err := c.p.Create(7, mem.MemorySet{})

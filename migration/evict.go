@@ -146,9 +146,6 @@ func (p *Planner) markInUse(plan *Plan, old bool) {
 		w := &plan.Storage[i]
 		p.mark(p.buffers[uint32(w.Buffer)], w.Range)
 	}
-	for i := range plan.Steps {
-		p.mark(p.buffers[uint32(plan.Steps[i].Buffer)], plan.Steps[i].Range)
-	}
 	for i := 0; old && i < len(plan.Storage); i++ {
 		w := &plan.Storage[i]
 		for k := range p.blocksIn(p.buffers[uint32(w.Buffer)].at(w.Memory), w.Range) {

@@ -1,6 +1,10 @@
 package migration
 
-import "godwit/mem"
+import (
+	"slices"
+
+	"godwit/mem"
+)
 
 // Hazard is a row of Planner.Hazards: who has to be waited for.
 type Hazard struct {
@@ -62,13 +66,19 @@ const (
 	ByRelay  = byRelay
 )
 
-// Retire forgets every point of every buffer that has been reached, which commits do little
-// by little: so tests see that nothing of them is left.
-func (p *Planner) Retire() {
+// Retire forgets every point of every buffer on some memories, or on all, that has been reached, which
+// commits do little by little: so tests see that nothing of them is left.
+func (p *Planner) Retire(on ...mem.MemoryID) {
 	for _, b := range p.buffers {
 		for i := range b.stores {
 			s := &b.stores[i]
+			if len(on) > 0 && !slices.Contains(on, s.memory) {
+				continue
+			}
 			s.hazards.Update(mem.Range{End: s.hazards.Size()}, s.retired)
 		}
 	}
 }
+
+// Unlink makes a size buffer forget whose bytes it counts, for a test of Check.
+func (p *Planner) Unlink(size mem.BufferID) { p.buffers[uint32(size)].serves = nil }

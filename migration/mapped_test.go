@@ -95,6 +95,7 @@ func TestAnUnmapThatFailsWithItsMapLeavesWhatWasThere(t *testing.T) {
 	require.Equal(t, []mem.Wait{data(w.at)}, again.waits, "it rests on who wrote it, not on the step that fails")
 	require.Contains(t, g.on("t", use(mem.Write, b, 4, 8, 1)).waits, order(step.at), "and r is waited for through it")
 	require.Equal(t, []mem.Wait{data(over.at)}, g.on("s", use(mem.Read, b, 20, 22, 2)).waits)
+	require.Equal(t, []mem.Wait{data(w.at)}, g.on("s", use(mem.Read, b, 16, 20, 1)).waits, "so does what two unmaps have replaced")
 	g.failPoint(step.at, errLost)
 	require.Contains(t, g.on("t", use(mem.Write, b, 8, 9, 1)).waits, order(r.at))
 }

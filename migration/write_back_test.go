@@ -58,6 +58,30 @@ func (l *leaver) back() uint64 {
 	return ev.Victims[0].Back
 }
 
+// Half of a block is a copy of what the host is about to have, and goes; the other half's own source is gone, and the
+// host's copy of it may still fail.
+func TestWhatIsCertainOfABlockIsToldByItsParts(t *testing.T) {
+	g := begin(t, mem.NewTopology("a", "b"), migration.Options{})
+	b := g.buffer(64)
+	w := g.on("q", use(mem.Write, b, 0, 64, 2))
+	w.at.Line.End(w.at, nil)
+	first := g.on("q", use(mem.Read, b, 32, 64, 1))
+	require.Equal(t, []string{"[32,64) 2->1 ring"}, first.moved())
+	require.Equal(t, []string{"[0,64) 2->0 direct"}, g.on("q", use(mem.Read, b, 0, 64, mem.Host)).moved())
+	second := g.on("q", use(mem.Read, b, 0, 32, 1))
+	require.Equal(t, []string{"[0,32) 0->1 direct"}, second.moved())
+	require.NoError(t, g.p.Unstored(migration.Want{Buffer: b, Memory: 2}))
+	for _, p := range []mem.Point{first.steps[0].at, first.at, second.steps[0].at, second.at} {
+		p.Line.End(p, nil)
+	}
+	g.p.Retire(mem.Host) // so that the host has one hazard for both halves
+	var ev migration.Eviction
+	why, err := g.p.EvictBlocks(&ev, b, 1, roomy{})
+	require.NoError(t, err)
+	require.Equal(t, eviction.Goes, why)
+	require.EqualValues(t, 32, ev.Victims[0].Back)
+}
+
 // What an unmap has replaced stays where it is until the map is known to have succeeded,
 // though it is not the latest content: where the map fails, it is that again.
 func TestWhatAnUnmapMayGiveBackStays(t *testing.T) {
