@@ -130,6 +130,8 @@ func TestWriteBacksOfBlocksThatStayAreTraced(t *testing.T) {
 	keep.n = 3
 	_, err := h.q[0].EnqueueFill(soon(t), large, []byte{9}, 0, 4*room)
 	require.ErrorIs(t, err, errRefusedCopy)
+	require.ErrorContains(t, err, "write-back")
+	require.EqualValues(t, 2*room, h.c.Resource(mem.Host).Stats().Live, "the host keeps what came, and gives back room for what did not")
 	commands := h.rec.Commands()
 	last := commands[len(commands)-1]
 	require.ErrorIs(t, last.Err, errRefusedCopy)

@@ -232,6 +232,21 @@ func TestARefusedCommandsBlockIsStillInUse(t *testing.T) {
 	require.ErrorIs(t, c.Close(ctx), ErrLeak)
 }
 
+// A gate that is open again gives its bit back when none is left, with all others': what is kept of them is looked through
+// once in as many gates as there are bits.
+func TestBitsOfOpenGatesAreGivenBackTogether(t *testing.T) {
+	var g gates
+	var seen gateSet
+	for range 64 {
+		gate := g.shut(true)
+		require.Zero(t, seen&gate)
+		seen |= gate
+		g.open(gate)
+	}
+	require.EqualValues(t, 1, g.shut(true))
+	require.EqualValues(t, 1, g.stale)
+}
+
 // A bit that stands for many gates is a host call's only while all of them are.
 func TestAUserEventAmongManyGatesIsNoHostCall(t *testing.T) {
 	var g gates

@@ -297,6 +297,35 @@ func TestTransientsInTheSameBytesFailApart(t *testing.T) {
 	require.NoError(t, g.Close())
 }
 
+// A replay of which a command is refused goes on in the prepared bytes, in which a transient still has nothing of the one before it there.
+func TestTransientsInTheSameBytesFailApartBehindARefusal(t *testing.T) {
+	var refuse devicetest.Submits
+	h := build(t, runtime.Options{Devices: []devices.Device{devicetest.FailNth(must(cpu.New(cpu.Options{})), &refuse)}}, runtime.QueueOptions{})
+	k := must(must(h.c.Build(soon(t), marks)).Kernel("mark"))
+	mark := func(b *runtime.Buffer, v uint32) runtime.Launch {
+		return runtime.Launch{Kernel: k, Global: []uint64{64}, Args: []runtime.Arg{runtime.Buf(b), runtime.Uint32(v)}}
+	}
+	x, y := h.buffer(64, make([]byte, 64)), h.buffer(64, make([]byte, 64))
+	rec := must(h.c.Record(h.q[0]))
+	t1, t2 := must(rec.Transient("t1", 64)), must(rec.Transient("t2", 64))
+	_ = must(h.q[0].EnqueueLaunch(soon(t), mark(t1, 255)))
+	_ = must(h.q[0].EnqueueCopy(soon(t), t1, x, 0, 0, 64))
+	_ = must(h.q[0].EnqueueLaunch(soon(t), mark(t2, 2)))
+	_ = must(h.q[0].EnqueueCopy(soon(t), t2, y, 0, 0, 64))
+	g := must(rec.Finish(soon(t)))
+	require.EqualValues(t, 128, g.Figures().Transients, "they share what is aligned for one")
+	refuse.Fail(2)
+	gate := must(h.c.NewUserEvent())
+	done := must(g.Replay(soon(t), h.q[0], runtime.Bindings{}, gate))
+	refuse.Fail(0)
+	require.EqualValues(t, 1, g.Figures().Plain)
+	require.NoError(t, gate.SetStatus(runtime.Complete))
+	require.ErrorIs(t, done.Wait(soon(t)), mem.ErrFault)
+	require.EqualValues(t, 2, first(t, h, y))
+	require.ErrorIs(t, h.q[0].Finish(soon(t)), mem.ErrFault)
+	require.NoError(t, errors.Join(gate.Release(), done.Release(), g.Close()))
+}
+
 // A replay of which a command is refused goes on command by command, and others come between, yet none meets another's transients.
 func TestReplaysThatGoOnCommandByCommandKeepTheirTransients(t *testing.T) {
 	var refuse devicetest.Submits

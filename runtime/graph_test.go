@@ -236,6 +236,28 @@ func TestAPlainReplaySaysWhy(t *testing.T) {
 	require.NoError(t, errors.Join(left.Release(), right.Release()))
 }
 
+// TestAPlainReplayOrdersNothingThatItsQueuesDoNot: on queues out of order commands wait for what they use, and for no more.
+func TestAPlainReplayOrdersNothingThatItsQueuesDoNot(t *testing.T) {
+	h, _ := graphHouse(t)
+	ctx := soon(t)
+	loose := h.queue(must(h.c.Device(1)), runtime.QueueOptions{OutOfOrder: true})
+	x := h.buffer(256, nil)
+	rec := must(h.c.Record(loose))
+	a, b := must(rec.Slot("a", 128, 0)), must(rec.Slot("b", 128, 0))
+	for _, slot := range []*runtime.Buffer{a, b} {
+		require.NoError(t, must(loose.EnqueueFill(ctx, slot, []byte{1}, 0, 128)).Release())
+	}
+	g := must(rec.Finish(ctx))
+	left, right := must(x.Sub(0, 128, 0)), must(x.Sub(128, 128, 0))
+	require.NoError(t, h.ok(g.Replay(ctx, loose, runtime.Bindings{Slots: []runtime.Binding{{Slot: a, Buffer: left}, {Slot: b, Buffer: right}}})).Wait(ctx))
+	require.EqualValues(t, 1, g.Figures().Plain)
+	commands := h.rec.Commands() // a fill, a fill, and the replay's end
+	for _, c := range commands[len(commands)-3 : len(commands)-1] {
+		require.Empty(t, c.Waits, "%+v", c)
+	}
+	require.NoError(t, errors.Join(left.Release(), right.Release(), g.Close()))
+}
+
 // TestAReplayIsOneRecordEach: the sink hears of each command of a replay, and of the copies
 // ahead of them, in order.
 func TestAReplayIsOneRecordEach(t *testing.T) {

@@ -201,7 +201,7 @@ func (c *Context) registerSVM(r *root) error {
 	if err := c.register(r, false); err != nil {
 		return err
 	}
-	view, err := subbuffer.Whole(r.size, subbuffer.Flags(s.flags&(svm.ReadWrite|svm.WriteOnly|svm.ReadOnly)))
+	view, err := subbuffer.Whole(r.size, subbuffer.Flags(s.flags&svm.ReadOnly)) // nobody asks the view for more
 	if err != nil {
 		return err
 	}
