@@ -84,12 +84,13 @@ type request struct {
 
 	evicted       bool // an earlier try has evicted blocks, and waited for their room
 	pages         *backPages
-	awaited       bool        // of a read or write: who enqueues it waits at once
-	label         string      // for people
-	of            *Request    // that it belongs to; nil is none
-	mayLeave      bool        // of one that is awaited: perhaps not until its end
-	hand          *mover.Hand // of one whose waiter may leave: what he waits by
-	noEvent       bool        // nobody will ask for the event; point is the command's
+	awaited       bool            // of a read or write: who enqueues it waits at once
+	label         string          // for people
+	ctx           context.Context // of the call, for who traces; nil of a replayed command
+	of            *Request        // that it belongs to; nil is none
+	mayLeave      bool            // of one that is awaited: perhaps not until its end
+	hand          *mover.Hand     // of one whose waiter may leave: what he waits by
+	noEvent       bool            // nobody will ask for the event; point is the command's
 	point         mem.Point
 	coarse, exact bool // of a rectangle: rows were taken together; must not be
 	call          func(context.Context) error

@@ -131,6 +131,7 @@ func (c *Context) carry(ctx context.Context, req *request, in *borrowed) (Event,
 			req.pages.free()
 		}
 	}()
+	req.ctx = ctx
 	called := c.called()
 	for {
 		e, err := c.enqueue(req, in, called)

@@ -16,7 +16,7 @@ func (c *Context) traceCommand(req *request, l *Launch, called int64, v mem.Vers
 	s, plan := &c.scratch, &c.scratch.plan
 	r := &c.record
 	*r = trace.CommandRecord{
-		ID: c.commandSeq, Queue: req.q.name, Memory: req.q.mem, Op: req.op.String(), Label: req.label,
+		ID: c.commandSeq, Queue: req.q.name, Memory: req.q.mem, Op: req.op.String(), Label: req.label, Context: req.ctx,
 		Accesses: s.accs, Stored: r.Stored[:0], Blocks: r.Blocks[:0], Steps: r.Steps[:0], Waits: s.waits,
 		Point: p, Version: v, Enqueued: called, Err: err,
 		Clock: c.planner.Clock(), Evictions: c.evicting.records, Regrows: c.evicting.regrows, Again: err != nil && (c.waits(err) || asks(err)),

@@ -92,6 +92,9 @@ type job struct {
 // still to be decided on.
 const depth = 2
 
+// params are of drivers: OpenCL's blocks are carved from what the library gave once, or each eviction would make and release a buffer of its.
+var params = map[string]map[string]string{"opencl": {"carve": "on"}}
+
 var errShutdown = errors.New("the server is shutting down")
 
 // open makes a server of so many models with tables of so many words, over two devices of a driver, each capped. The first models have a
@@ -99,7 +102,7 @@ var errShutdown = errors.New("the server is shutting down")
 func open(ctx context.Context, driver string, models, words, floors int, devCap uint64, by router) (s *server, err error) {
 	var devs []devices.Device
 	for len(devs) < 2 {
-		more, err := devices.Open(ctx, driver, devices.Config{Name: fmt.Sprint(driver, len(devs))})
+		more, err := devices.Open(ctx, driver, devices.Config{Name: fmt.Sprint(driver, len(devs)), Params: params[driver]})
 		if err != nil {
 			return nil, closeAll(devs, err)
 		}

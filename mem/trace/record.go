@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"context"
 	"slices"
 
 	"godwit/mem"
@@ -12,7 +13,8 @@ import (
 // Completed from whatever goroutine ends a point, which may be one that holds
 // that lock: a sink must be quick, must not block and must not call a context. What it
 // calls all the same fails with mem.ErrInvalidOperation, or returns nothing where it has
-// no error to return.
+// no error to return. The order is what the lock is held for: a record says what the planner knew, and readers of a trace make
+// that again command by command. A sink that writes somewhere, or calls code of others, is put behind an Async, which only copies the record under the lock.
 type CommandSink interface {
 	// Ends says which ends are told. It does not change.
 	Ends() Ends
@@ -57,6 +59,7 @@ type CommandRecord struct {
 	Op        string           // "write", "read", "copy", "fill", "launch", "migrate", "marker", "barrier", "host-call"
 	Kernel    string           // for launches
 	Label     string           // the program's
+	Context   context.Context  // of the call that enqueued it, for its values alone; nil of a graph's commands
 	Accesses  []mem.Access     // root ranges, as given to the planner
 	Clock     uint64           // how many commands were accepted that access something, this one included
 	Evictions []EvictionRecord // carried out before Blocks and Steps, also where the command was refused then
