@@ -30,7 +30,7 @@ SOAKFLAGS ?=
 TESTFLAGS ?=
 OTHERS ?= darwin/arm64 windows/amd64
 # What takes the system's own calls: these differ between systems that choose the same files.
-SYSTEM := ./internal/outfile ./internal/process ./internal/storage ./lib/backend ./study/alloc/extern ./study/sweep ./svm
+SYSTEM := ./internal/outfile ./internal/process ./internal/storage ./lib/backend ./study/alloc/extern ./internal/journal ./svm
 ARMPACKAGES ?= ./mem ./bufalloc ./migration ./runtime ./svm ./devices/cpu ./devices/tce
 LINT := bin/golangci-lint
 DEADCODE := bin/deadcode

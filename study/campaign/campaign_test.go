@@ -3,8 +3,17 @@ package campaign_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -22,7 +31,7 @@ const swept = `
 params: {n: {type: integer, default: 1}}
 devices: [{name: d, driver: cpu, memory: 64 KiB}]
 buffers: [{name: a, size: 256, fill: 1}]
-commands: [{fill: a, offset: 0, size: 4 * n, pattern: 1}]
+commands: [{fill: a, offset: 0, size: 4 + 4 * (n % 32), pattern: 1}]
 `
 
 // site is a campaign of some points, with a server, and a connection of whoever plays a worker.
@@ -33,10 +42,17 @@ type site struct {
 	nc     *nats.Conn
 	js     jetstream.JetStream
 	id     string
+	url    string
 	done   chan error
 }
 
 func begin(t *testing.T, values string) *site {
+	t.Helper()
+	return beginWith(t, values, func(w *campaign.Sweep) campaign.Work { return w })
+}
+
+// beginWith is begin with something between the coordinator and its rows.
+func beginWith(t *testing.T, values string, as func(*campaign.Sweep) campaign.Work) *site {
 	t.Helper()
 	axis, err := sweep.ParseAxis("n=" + values)
 	require.NoError(t, err)
@@ -52,8 +68,8 @@ func begin(t *testing.T, values string) *site {
 	require.NoError(t, err)
 	t.Cleanup(func() { server.Shutdown(); server.WaitForShutdown() })
 	s := &site{id: rows.ID(), done: make(chan error, 1)}
-	s.rows, s.config = rows, c
-	s.co = &campaign.Coordinator{Name: "c", Owner: "me", Build: "this", Work: &campaign.Sweep{Rows: rows, Config: c}, Sync: j.Sync, Say: t.Logf}
+	s.rows, s.config, s.url = rows, c, server.ClientURL()
+	s.co = &campaign.Coordinator{Name: "c", Owner: "me", Build: "this", Work: as(&campaign.Sweep{Rows: rows, Config: c}), Sync: j.Sync, Say: t.Logf}
 	require.NoError(t, s.co.Probe(t.Context()))
 	own, err := campaign.Connect(server.ClientURL(), "coordinator")
 	require.NoError(t, err)
@@ -158,4 +174,151 @@ func TestAPointThatEndsItsWorkersHasARow(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 1, res.Failed)
 	require.Equal(t, "given up: 8 workers ended while they were at it", res.Reason)
+}
+
+// proxy stands between a worker and its server, and is cut now and then.
+type proxy struct {
+	net.Listener
+	to  string
+	mu  sync.Mutex
+	cut bool       // protected by mu
+	all []net.Conn // protected by mu
+}
+
+func (p *proxy) serve() {
+	for {
+		from, err := p.Accept()
+		if err != nil {
+			return
+		}
+		to, err := net.Dial("tcp", p.to)
+		p.mu.Lock()
+		if err != nil || p.cut {
+			_ = from.Close() // nobody is there
+		} else {
+			p.all = append(p.all, from, to)
+			for a, b := range map[net.Conn]net.Conn{from: to, to: from} {
+				go func() { _, _ = io.Copy(a, b) }() // ends with the connections
+			}
+		}
+		p.mu.Unlock()
+	}
+}
+
+// set cuts all connections and refuses others, or has them again.
+func (p *proxy) set(cut bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cut = cut; cut {
+		for _, c := range p.all {
+			_ = c.Close() // it is to be cut
+		}
+		p.all = nil
+	}
+}
+
+// TestConnectionsAreCut: for some time at random, while units are leased and rows published; nothing is lost, nothing is there twice.
+// GODWIT_SOAK cuts for 1 to 60 s, twelve times.
+func TestConnectionsAreCut(t *testing.T) {
+	cuts, least, most := 4, 20*time.Millisecond, 300*time.Millisecond
+	if os.Getenv("GODWIT_SOAK") != "" {
+		cuts, least, most = 12, time.Second, time.Minute
+	}
+	s := begin(t, "1..3000")
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	p := &proxy{Listener: l, to: strings.TrimPrefix(s.url, "nats://")}
+	t.Cleanup(func() { require.NoError(t, p.Close()); p.set(true) })
+	go p.serve()
+	nc, err := campaign.Connect("nats://"+l.Addr().String(), "w")
+	require.NoError(t, err)
+	defer nc.Close()
+	s.nc = nc
+	worked := make(chan error, 1)
+	go func() { worked <- s.work(t.Context(), "this") }()
+	rng := rand.New(rand.NewPCG(37, 3))
+	for range cuts {
+		have := s.rows.Have()
+		require.Eventually(t, func() bool { return s.rows.Have() > have || have == 3000 }, 2*time.Minute, time.Millisecond)
+		p.set(true)
+		time.Sleep(least + time.Duration(rng.Int64N(int64(most-least))))
+		p.set(false)
+	}
+	require.NoError(t, <-s.done)
+	require.NoError(t, s.co.Finding())
+	require.Equal(t, 3000, s.rows.Have())
+	p.set(false)
+	select {
+	case err = <-worked: // it was told that the campaign has ended
+		require.NoError(t, err)
+	case <-time.After(5 * time.Second): // or was cut off at that moment, and waits for the next
+	}
+}
+
+// full is a sweep whose disk has no room for some time.
+type full struct {
+	*campaign.Sweep
+	left atomic.Int32
+}
+
+func (f *full) Accept(lines []byte) ([]string, error) {
+	if f.left.Add(-1) >= 0 {
+		return nil, syscall.ENOSPC
+	}
+	return f.Sweep.Accept(lines)
+}
+
+// TestAFullDiskIsSaid: and when there is room it goes on.
+func TestAFullDiskIsSaid(t *testing.T) {
+	var disk *full
+	s := beginWith(t, "1..40", func(w *campaign.Sweep) campaign.Work { disk = &full{Sweep: w}; return disk })
+	disk.left.Store(2)
+	worked := make(chan error, 1)
+	go func() { worked <- s.work(t.Context(), "this") }()
+	require.Eventually(t, func() bool {
+		at, err := campaign.Ask(t.Context(), s.nc, "c")
+		return err == nil && at.Trouble == syscall.ENOSPC.Error()
+	}, time.Minute, time.Millisecond)
+	require.NoError(t, <-s.done)
+	require.NoError(t, <-worked)
+	require.Equal(t, 40, s.rows.Have())
+	require.Empty(t, s.co.Status().Trouble)
+}
+
+// TestANameHasOneCoordinator: another is refused, the same is not, and neither is another once it has ended.
+func TestANameHasOneCoordinator(t *testing.T) {
+	s := begin(t, "1..10")
+	other := &campaign.Coordinator{Name: "c", Owner: "you", Build: "this", Work: s.co.Work, Sync: s.co.Sync, Say: t.Logf}
+	err := other.Run(t.Context(), s.nc)
+	require.ErrorIs(t, err, campaign.ErrTaken)
+	require.ErrorContains(t, err, "me;")
+	require.NoError(t, s.work(t.Context(), "this"))
+	require.NoError(t, <-s.done)
+	require.NoError(t, other.Run(t.Context(), s.nc), "all is made")
+	_, err = campaign.Ask(t.Context(), s.nc, "d")
+	require.ErrorContains(t, err, "campaign d: no coordinator answers")
+}
+
+// TestFiguresAreServed: for Prometheus and as JSON.
+func TestFiguresAreServed(t *testing.T) {
+	s := begin(t, "1..10")
+	at, wait, err := campaign.Expose(t.Context(), "127.0.0.1:0", s.co.Status)
+	require.NoError(t, err)
+	require.NoError(t, s.work(t.Context(), "this"))
+	require.NoError(t, <-s.done)
+	get := func(path string) string {
+		res, err := http.Get("http://" + at.String() + path) //nolint:noctx // of this test
+		require.NoError(t, err)
+		text, err := io.ReadAll(res.Body)
+		require.NoError(t, errors.Join(err, res.Body.Close()))
+		return string(text)
+	}
+	text := get("/metrics")
+	for _, line := range []string{"godwit_campaign_done 10", "godwit_campaign_total 10", "godwit_campaign_failed_total 0", `godwit_campaign_worker_rows_total{worker="w"}`} {
+		require.Contains(t, text, line)
+	}
+	var status campaign.Status
+	require.NoError(t, json.Unmarshal([]byte(get("/status")), &status))
+	require.Equal(t, []any{"c", "sweep", 10, 10, true}, []any{status.Campaign, status.Kind, status.Done, status.Total, status.Ended})
+	require.NoError(t, wait())
 }

@@ -98,15 +98,17 @@ func (c *Coordinator) Finding() error {
 // running is a campaign on a connection.
 type running struct {
 	*Coordinator
-	nc     *nats.Conn
-	js     jetstream.JetStream
-	id     string
-	units  jetstream.Stream
-	rows   jetstream.Stream
-	subs   []*nats.Subscription
-	bodies chan body
-	next   int    // the index from which on units are to be published
-	last   uint64 // of ROWS, what was read
+	nc       *nats.Conn
+	js       jetstream.JetStream
+	id       string
+	units    jetstream.Stream
+	rows     jetstream.Stream
+	subs     []*nats.Subscription
+	bodies   chan body
+	refusals int    // protected by mu: of rows since the last that came
+	refused  error  // protected by mu: there are too many
+	next     int    // the index from which on units are to be published
+	last     uint64 // of ROWS, what was read
 }
 
 // unsubscribe has nothing of the connection call back any more.
@@ -142,9 +144,9 @@ func (r *running) run(ctx context.Context) error {
 			err = r.refill(ctx)
 		}
 		r.mu.Lock()
-		fault := r.fault
+		err = errors.Join(r.fault, r.refused, err)
 		r.mu.Unlock()
-		if err = errors.Join(fault, err); err != nil {
+		if err != nil {
 			return err
 		}
 	}
@@ -178,6 +180,7 @@ func (r *running) begin(ctx context.Context) (err error) {
 		topic(r.id, "blob"):   r.blob,
 		topic(r.id, "differ"): func(m *nats.Msg) { r.differ(ctx, m) },
 		topic(r.id, "fault"):  r.faulty,
+		topic(r.id, "stuck"):  r.stuck,
 		"$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES." + unitsOf(r.id) + "." + consumer: func(m *nats.Msg) { r.exhausted(ctx, m) },
 	} {
 		sub, err := r.nc.Subscribe(subject, f)
@@ -228,6 +231,9 @@ func (r *running) take(ctx context.Context, b body) error {
 				r.last = max(r.last, b.seq)
 			}
 			r.board.troubled("")
+			r.mu.Lock()
+			r.refusals = 0
+			r.mu.Unlock()
 			return nil
 		}
 		if errors.Is(err, journal.ErrChanged) {
@@ -389,6 +395,18 @@ func (r *running) faulty(m *nats.Msg) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.fault = errors.Join(r.fault, fmt.Errorf("%w: %s", ErrFault, m.Data))
+}
+
+// stuckAfter is how many times rows may be refused before the server is not believed to take any: some seconds of one worker's.
+const stuckAfter = 5
+
+// stuck notes that the server takes no rows of a worker.
+func (r *running) stuck(m *nats.Msg) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.refusals++; r.refusals >= stuckAfter {
+		r.refused = fmt.Errorf("the server takes no rows, as where its disk is full: %s", m.Data)
+	}
 }
 
 // ErrFault is a point that cannot be made: its scenario is at fault, or lacks a file.

@@ -95,13 +95,17 @@ func (p *points) Failed(ctx context.Context, i int, why string) ([]byte, error) 
 	return p.c.FailedRow(ctx, p.At(i), why)
 }
 
+func (s *Sweep) task() *sweepTask {
+	c := s.Config
+	return &sweepTask{c.File, c.Data, c.Base, c.Axes, c.Stamps, c.Fast}
+}
+
 // taskOf is what workers are told of work.
 func taskOf(w Work) (t task) {
 	switch w := w.(type) {
-	case *Sweep:
-		c := w.Config
-		t.Sweep = &sweepTask{c.File, c.Data, c.Base, c.Axes, c.Stamps, c.Fast}
-	case *fuzz.Rounds:
+	case interface{ task() *sweepTask }:
+		t.Sweep = w.task()
+	case interface{ Task() *fuzz.RoundsTask }:
 		t.Fuzz = w.Task()
 	}
 	return t

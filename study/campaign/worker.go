@@ -301,6 +301,9 @@ func (l *leaser) publish(ctx context.Context, lo, hi int, body []byte) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
+		if l.nc.IsConnected() { // the server has no room, perhaps: one that could not write does so no more
+			_ = l.nc.Publish(topic(l.id, "stuck"), []byte(err.Error()))
+		}
 		pause(ctx, 200*time.Millisecond)
 	}
 }

@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -15,6 +16,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"godwit/study/campaign"
 )
 
 // pointScenario takes little: points of which many are to be made.
@@ -151,6 +154,113 @@ func TestACampaignThatIsKilledComesToTheSame(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, string(want) == string(got), "%s differs", ext)
 	}
+}
+
+// TestACampaignAtAServerThatExists: with a token, a name, and an allocator of one's own, which a worker runs only where it allows it by name.
+func TestACampaignAtAServerThatExists(t *testing.T) {
+	dir := t.TempDir()
+	token := filepath.Join(dir, "token")
+	require.NoError(t, os.WriteFile(token, []byte("secret\n"), 0o600))
+	server, err := (&campaign.Listen{Store: t.TempDir(), Host: "127.0.0.1", Token: "secret"}).Start(t.Context())
+	require.NoError(t, err)
+	t.Cleanup(func() { server.Shutdown(); server.WaitForShutdown() })
+	at := "nats://" + server.Addr().String()
+	program, err := filepath.Abs(filepath.Join("..", "..", "..", "..", "study", "alloc", "extern", "testdata", "first.py"))
+	require.NoError(t, err)
+	program = "exec:python3 " + program
+	search := []string{"-s", program, "--objective", "failure", "--seeds", "2", "--rounds", "2", "--evals", "20", "--ops", "30"}
+	run := func(args ...string) *exec.Cmd {
+		cmd := exec.CommandContext(t.Context(), built(t), args...)
+		cmd.Dir = dir
+		return cmd
+	}
+	said, err := run(append([]string{"fuzz", "--out", "one"}, search...)...).CombinedOutput()
+	require.NoError(t, err, "%s", said)
+
+	there := []string{"--campaign", "mine", "--token-file", token}
+	co := run(slices.Concat([]string{"campaign", "fuzz", "--store", "store", "--out", "many", "--nats", at}, there, search)...)
+	require.NoError(t, co.Start())
+	said, err = run(append([]string{"campaign", "work", at}, there...)...).CombinedOutput()
+	require.Error(t, err)
+	require.Contains(t, string(said), "runs only where --allow names it")
+	said, err = run("campaign", "status", at).CombinedOutput()
+	require.Error(t, err, "it has no token: %s", said)
+	said, err = run(slices.Concat([]string{"campaign", "work", at, "--allow", program}, there)...).CombinedOutput()
+	require.NoError(t, err, "%s", said)
+	require.NoError(t, co.Wait())
+	require.Equal(t, files(t, filepath.Join(dir, "one")), files(t, filepath.Join(dir, "many")))
+}
+
+// TestAFullDiskStopsNothingButProgress: the store is on a disk that has no room until somebody makes some.
+func TestAFullDiskStopsNothingButProgress(t *testing.T) {
+	dir := t.TempDir()
+	store := filepath.Join(dir, "store")
+	require.NoError(t, os.Mkdir(store, 0o700))
+	if said, err := exec.CommandContext(t.Context(), "mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", store).CombinedOutput(); err != nil {
+		t.Skipf("no file system of a size can be had here: %v: %s", err, said)
+	}
+	t.Cleanup(func() { require.NoError(t, exec.CommandContext(context.Background(), "umount", "-l", store).Run()) })
+	filler := filepath.Join(store, "filler")
+	require.NoError(t, os.WriteFile(filler, make([]byte, 7<<20), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "s.yaml"), []byte(pointScenario), 0o600))
+	f := begun(t, dir, 1, "campaign", "serve", "--store", "store", "s.yaml", "--set", "n=1..4000", "--fast", "--out", "many.csv")
+	log := func() string {
+		text, err := os.ReadFile(filepath.Join(dir, "0.log"))
+		require.NoError(t, err)
+		return string(text)
+	}
+	require.Eventually(t, func() bool { return strings.Contains(log(), "trying again") }, 2*time.Minute, 10*time.Millisecond)
+	require.NoError(t, os.Remove(filler))
+	require.NoError(t, f.procs[0].Wait(), "%s", log())
+	require.NoError(t, f.procs[1].Wait())
+	text, err := os.ReadFile(filepath.Join(dir, "many.csv"))
+	require.NoError(t, err)
+	require.Equal(t, 4001, strings.Count(string(text), "\n"))
+}
+
+// TestAJournalsDamageIsSaid: whatever is done to a store, what to do is said, and rows that are whole are not made again.
+func TestAJournalsDamageIsSaid(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "s.yaml"), []byte(pointScenario), 0o600))
+	path := filepath.Join(dir, "store", "journal.rows")
+	args := []string{"campaign", "serve", "--store", "store", "s.yaml", "--set", "n=1..300", "--fast", "--out", "many.csv"}
+	var want string
+	for _, damage := range []func(text []byte) []byte{
+		nil,
+		func(text []byte) []byte { return text[:len(text)/2] },
+		func(text []byte) []byte { text[len(text)/3] ^= 1; return text },
+	} {
+		if damage != nil {
+			text, err := os.ReadFile(path)
+			require.NoError(t, err)
+			require.NoError(t, os.WriteFile(path, damage(text), 0o600))
+			require.NoError(t, os.RemoveAll(filepath.Join(dir, "store", "streams")))
+		}
+		f := begun(t, dir, 1, args...)
+		f.killed(1, 0)
+		text, err := os.ReadFile(filepath.Join(dir, "many.csv"))
+		require.NoError(t, err)
+		if want == "" {
+			want = string(text)
+		}
+		require.Equal(t, want, string(text))
+	}
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	text[3] ^= 1
+	require.NoError(t, os.WriteFile(path, text, 0o600))
+	cmd := exec.CommandContext(t.Context(), built(t), args...)
+	cmd.Dir = dir
+	said, err := cmd.CombinedOutput()
+	require.Error(t, err)
+	require.Contains(t, string(said), "its first line is damaged, or it is another file: move it away; godwit sweep --resume")
+	moved := filepath.Join(dir, "moved.rows")
+	require.NoError(t, os.Rename(path, moved))
+	cmd = exec.CommandContext(t.Context(), built(t), "sweep", "s.yaml", "--set", "n=1..300", "--fast", "--out", "many.csv", "--resume", moved)
+	cmd.Dir = dir
+	said, err = cmd.CombinedOutput()
+	require.NoError(t, err, "%s", said)
+	require.Contains(t, string(said), "300 of them known before")
 }
 
 // TestCampaignsSayWhatIsWrong: before anything listens.
