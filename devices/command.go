@@ -36,7 +36,7 @@ func (o Op) String() string {
 
 // Loc is one end of a copy: (device, block, offset), or host bytes where
 // Device is nil. The device is the queue's, one that its Link with says so (Direct), or one
-// that it is connected with (Windowed) where both ends lie in windows.
+// that it is connected with (Windowed) where both ends lie in windows. Beside Bytes a Block says whose they are, where the context knows.
 type Loc struct {
 	Device Device
 	Block  mem.Block

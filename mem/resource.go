@@ -7,6 +7,7 @@ type Request struct {
 	Tag   uint64 // free for the caller, such as a BufferID; layers may report it
 	Off   uint64 // likewise: where in what Tag names the block begins, in bytes
 	Hint  Hint   // how long the block will live, where the caller knows
+	Lock  bool   // of the host's memory: it is to be page-locked, where a memory tells; a wish
 }
 
 // Block is a piece of a device's memory. It is a plain value without pointers:

@@ -69,11 +69,17 @@ func ofSize(ready []*locked, size uint64) int {
 // lockedWant reports whether a write-back's storage is to be page-locked, where so many
 // bytes are. c.mu is held.
 func (c *Context) lockedWant(w migration.Want, already uint64) bool {
-	r, most := c.roots[w.Buffer], c.opts.LockedBacks
+	most := c.opts.LockedBacks
 	if most == 0 {
 		most = mostLocked
 	}
-	return c.locks.from != nil && w.Memory == mem.Host && r.size >= leastLocked && r.size <= most-min(most, already) && r.svm == nil
+	return c.locks.from != nil && c.lockable(w) && c.roots[w.Buffer].size <= most-min(most, already)
+}
+
+// lockable reports whether storage is worth locking: what tells by itself, as virtual time's, is asked for such. c.mu is held.
+func (c *Context) lockable(w migration.Want) bool {
+	r := c.roots[w.Buffer]
+	return w.Memory == mem.Host && r.size >= leastLocked && r.svm == nil
 }
 
 // missingPages lists the sizes of what has to be page-locked for write-backs, and has not

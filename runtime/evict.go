@@ -94,7 +94,7 @@ func (c *Context) wanted(m mem.MemoryID) []mem.Request {
 
 // request is what is asked of a resource for a wanted block. c.mu is held.
 func (c *Context) request(w migration.Want) mem.Request {
-	return mem.Request{Size: w.Range.Size(), Tag: uint64(w.Buffer), Off: w.Range.Start, Hint: c.roots[w.Buffer].hint}
+	return mem.Request{Size: w.Range.Size(), Tag: uint64(w.Buffer), Off: w.Range.Start, Hint: c.roots[w.Buffer].hint, Lock: c.lockable(w)}
 }
 
 // Fits implements migration.Room.

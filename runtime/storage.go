@@ -303,7 +303,7 @@ func (c *Context) initialise(r *root, flags Flags, content []byte) error {
 		return nil
 	}
 	var given [1]mem.Block
-	outcome, err := host.res.AllocAll([]mem.Request{{Size: r.size}}, given[:], nil)
+	outcome, err := host.res.AllocAll([]mem.Request{{Size: r.size, Lock: flags&AllocHostPtr != 0}}, given[:], nil)
 	if err == nil && outcome != mem.Ready {
 		err = c.certify(mem.Host, r.size, outcome, nil)
 	}

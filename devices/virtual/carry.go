@@ -77,6 +77,7 @@ type Carrying struct {
 	Classes  [Classes]Carry
 	HandOver [Carriers][Carriers]HandOver // from, to; of Library to Library those from another device
 	Queue    uint64                       // delay within the device's own queues
+	Crowded  uint64                       // more for each command that a host thread enqueues while its context's threads are at work
 }
 
 // window is how long after an end something may be held up by it.
@@ -102,6 +103,8 @@ type carried struct {
 	seq    uint64 // of its point
 	memory int    // whose device says what it costs
 	carry  *Carry
+	other  bool        // threads of the context have to do with it
+	own    Carry       // carry is it, where it is not as others of its class
 	since  uint64      // when its host thread had enqueued it
 	waits  []mem.Point // what may hold it up
 	over   bool        // it has ended, at
@@ -133,6 +136,7 @@ type carriers struct {
 	first     *carried // of those that have ended, in the order of their ends
 	last      *carried
 	spare     *carried
+	others    int // commands that threads of the context have to do with, and that have not ended
 }
 
 func (k *carriers) init(c *Carriage) {
@@ -221,13 +225,45 @@ func (b *book) submit(cmd *devices.Command, waits []mem.Wait) (mem.Point, error)
 		x.carry = &byLibrary
 	default:
 		x.carry = &b.w.carriers.Devices[x.memory].Classes[class]
+		if (class == Up || class == Down) && b.w.pageable(cmd) {
+			b.pageable(x, cmd)
+		}
 	}
-	x.since = b.w.charge(x.carry.Enqueue)
 	if p.Line.InOrder() && x.carry.By == Library {
 		before := b.find(p.Seq - 1)
 		x.held = before != nil && before.held || b.w.carriers.waits(x)
 	}
+	x.since = b.w.charge(b.enqueue(x))
 	return p, nil
+}
+
+// enqueue is what a command costs the host thread that enqueues it. Who calls the library while other threads do, waits for them there.
+func (b *book) enqueue(x *carried) uint64 {
+	k := &b.w.carriers
+	e := x.carry.Enqueue
+	if d := &k.Devices[x.memory]; x.carry.By == Library && e > 0 && k.others > 0 {
+		e = plus(e, d.Crowded)
+	}
+	if x.other = x.held || x.carry.By >= Dispatcher; x.other {
+		k.others++
+	}
+	return e
+}
+
+// pageable says what a copy from or to pageable memory costs its carriers. The host's lanes are told by the dispatcher, and tell it. Bytes
+// that the caller copies hold the thread that enqueues the copy, or where it has to wait the dispatcher, who enqueues it then.
+func (b *book) pageable(x *carried, cmd *devices.Command) {
+	work := b.w.machine.Copy(b.w.memoryOf(&cmd.Src), b.w.memoryOf(&cmd.Dst), moved(cmd))
+	x.own = *x.carry
+	switch {
+	case work.Slots > 0:
+		x.own.By = Dispatcher
+	case work.ByCaller && slices.ContainsFunc(x.waits, func(p mem.Point) bool { return !p.Reached() }):
+		x.own = Carry{By: Dispatcher, Hold: plus(x.carry.Enqueue, work.Programs), Submit: x.carry.Submit}
+	case work.ByCaller:
+		x.own.Enqueue = plus(x.own.Enqueue, work.Programs)
+	}
+	x.carry = &x.own
 }
 
 // waits reports whether a command waits for what the library cannot wait for.
@@ -303,6 +339,9 @@ func (k *carriers) over(p mem.Point, now uint64) {
 	}
 	x := k.record(p)
 	x.over, x.ended = true, now
+	if x.other {
+		k.others--
+	}
 	if k.first == nil {
 		k.first = x
 	} else {
@@ -409,7 +448,7 @@ func (w *World) later(at uint64, kind kind, t *task) {
 // held gives up the thread that has handed a task on, if one had to.
 func (w *World) held(t *task) {
 	if x := t.gives; x != nil {
-		w.vacate(t.work.Engine, mem.Point{Line: x.book.q.Timeline(), Seq: x.seq})
+		w.vacate(t.work.Engine, 1, mem.Point{Line: x.book.q.Timeline(), Seq: x.seq})
 		w.giveTask(t)
 		w.give(x)
 		w.letGo(x)
@@ -417,7 +456,7 @@ func (w *World) held(t *task) {
 	}
 	if t.hold > 0 {
 		t.threadTo, t.until = w.now, plus(w.now, t.submit)
-		w.vacate(t.work.Engine, t.c.Point())
+		w.vacate(t.work.Engine, 1, t.c.Point())
 		t.behind, t.thread, t.hold = mem.Point{}, t.work.Engine, 0
 	}
 	if x := w.carriers.record(t.c.Point()); x.held {

@@ -43,6 +43,24 @@ type hostMemory struct {
 	mem.Resource // within the bound
 	host         innerHost
 	adopted      map[mem.Block]struct{}
+	locked       map[mem.Block]struct{}
+}
+
+// AllocAll implements mem.Resource.
+func (m *hostMemory) AllocAll(reqs []mem.Request, out []mem.Block, reuse *mem.Reuse) (mem.Outcome, error) {
+	outcome, err := m.Resource.AllocAll(reqs, out, reuse)
+	for i := range reqs {
+		if reqs[i].Lock && err == nil && outcome == mem.Ready {
+			m.locked[out[i]] = struct{}{}
+		}
+	}
+	return outcome, err
+}
+
+// locks reports whether a block is page-locked.
+func (m *hostMemory) locks(b mem.Block) bool {
+	_, ok := m.locked[b]
+	return ok
 }
 
 // FreeAfter implements mem.Resource.
@@ -51,6 +69,7 @@ func (m *hostMemory) FreeAfter(b mem.Block, after []mem.Point) error {
 		delete(m.adopted, b)
 		return m.host.Memory().FreeAfter(b, after)
 	}
+	delete(m.locked, b)
 	return m.Resource.FreeAfter(b, after)
 }
 
@@ -70,7 +89,7 @@ func (w *World) Host() devices.HostDevice { return w.host }
 // open makes the devices.
 func (w *World) open() error {
 	host := engine.NewHost(engine.HostOptions{Workers: 1, Pace: &pace{w, 0}, Sparse: w.opts.Stamps})
-	w.host = &hostDevice{w, host, &hostMemory{w.used(bounded(host.Memory(), w.machine.Info(0).GlobalMemory)), host, make(map[mem.Block]struct{})}}
+	w.host = &hostDevice{w, host, &hostMemory{w.used(bounded(host.Memory(), w.machine.Info(0).GlobalMemory)), host, make(map[mem.Block]struct{}), make(map[mem.Block]struct{})}}
 	for m := 1; m < w.machine.Memories(); m++ {
 		var in inner
 		var err error

@@ -316,7 +316,7 @@ func (x *ring) seat(engine int32) int {
 func (x *ring) leave(engine int32, p mem.Point) {
 	if i := x.seat(engine); i >= 0 {
 		if x.seats[i].users--; x.seats[i].users == 0 {
-			x.w.vacate(engine, p)
+			x.w.vacate(engine, 1, p)
 		}
 	}
 }
@@ -472,7 +472,7 @@ func (x *ring) note(to []devices.Queue, waits []mem.Wait) {
 		r := to[i].(*queue).book.note(a.c.Point(), waits)
 		r.memory, r.carry = a.memory, &x.w.carriers.Devices[a.memory].Classes[Ring]
 		if i == 0 {
-			r.since = x.w.charge(r.carry.Enqueue)
+			r.since = x.w.charge(r.book.enqueue(r))
 			x.submitted = r.since
 		}
 	}

@@ -236,8 +236,10 @@ func (w *World) cost(t *task) {
 		if c.Op == devices.OpCopyRect {
 			t.work.Setup = plus(t.work.Setup, times(t.work.Row, times(c.Rect.Region[1], c.Rect.Region[2])))
 		}
-		if w.programs(c, &c.Src) || w.programs(c, &c.Dst) {
+		if w.pageable(c) {
 			t.work.pageable()
+		} else {
+			t.work.Slots = 0
 		}
 	case devices.OpFill:
 		t.work = w.machine.Fill(t.on, c.Size)
@@ -247,23 +249,34 @@ func (w *World) cost(t *task) {
 	}
 }
 
-// pageable makes of a copy one from or to the program's own memory.
+// pageable makes of a copy one from or to pageable memory.
 func (w *Work) pageable() {
 	if w.OwnTimes {
 		w.Setup, w.Latency, w.Least = 0, 0, w.Programs
+	}
+	if w.ByCaller { // it has been
+		w.Bytes, w.Least = 0, 0
+	}
+	if w.Slots > 0 {
+		w.Engine = w.Lanes
 	}
 	if w.Pageable > 0 && (w.Limit == 0 || w.Pageable < w.Limit) {
 		w.Limit = w.Pageable
 	}
 }
 
-// programs reports whether an end of a command is memory of the program's own. (In virtual time none of it is locked.)
-func (w *World) programs(c *devices.Command, l *devices.Loc) bool {
-	if l.Device == nil {
+// pageable reports whether a copy is from or to pageable memory.
+func (w *World) pageable(c *devices.Command) bool {
+	return w.isPageable(c, &c.Src) || w.isPageable(c, &c.Dst)
+}
+
+// isPageable reports whether an end of a command is pageable memory: all of the host's that nobody has asked to be locked.
+// (In virtual time none of the program's own is.)
+func (w *World) isPageable(c *devices.Command, l *devices.Loc) bool {
+	if l.Device == nil && l.Block.IsZero() {
 		return c.Tag != 0 // else it is staging
 	}
-	_, adopted := w.host.res.adopted[l.Block]
-	return adopted && w.memoryOf(l) == 0
+	return w.memoryOf(l) == 0 && !w.host.res.locks(l.Block)
 }
 
 // moved is how many bytes a copy moves.
@@ -305,8 +318,8 @@ func (w *World) engage(t *task) {
 		return
 	}
 	e := &w.engines[t.work.Engine]
-	if e.free > 0 {
-		e.free--
+	if e.head == nil && e.free >= t.work.slots() {
+		e.free -= t.work.slots()
 		w.start(t)
 		return
 	}
@@ -375,7 +388,7 @@ func (w *World) send(t *task, f network.Flow) {
 func (w *World) leave(t *task) {
 	switch {
 	case t.ring == nil:
-		w.vacate(t.work.Engine, t.c.Point())
+		w.vacate(t.work.Engine, t.work.slots(), t.c.Point())
 	case t.part == drain:
 		a := &t.ring.dsts[t.to]
 		t.ring.leave(a.work.Engine, a.c.Point())
@@ -389,22 +402,24 @@ func (w *World) leave(t *task) {
 	w.stepTask(taskEnd, t)
 }
 
-// vacate gives a place on an engine, which the command of p leaves, to the next.
-func (w *World) vacate(engine int32, p mem.Point) {
+// slots is how many places of its engine a command takes.
+func (w *Work) slots() int { return max(w.Slots, 1) }
+
+// vacate gives so many places on an engine, which the command of p leaves, to the next.
+func (w *World) vacate(engine int32, slots int, p mem.Point) {
 	if engine < 0 {
 		return
 	}
 	e := &w.engines[engine]
-	next := e.head
-	if next == nil {
-		e.free++
-		return
+	e.free += slots
+	for next := e.head; next != nil && e.free >= next.work.slots(); next = e.head {
+		e.free -= next.work.slots()
+		if e.head = next.next; e.head == nil {
+			e.tail = nil
+		}
+		next.behind = p
+		w.start(next)
 	}
-	if e.head = next.next; e.head == nil {
-		e.tail = nil
-	}
-	next.behind = p
-	w.start(next)
 }
 
 // finish does what a command does at its end, and ends it.

@@ -91,7 +91,7 @@ func (x *memory) bytes(e *End, size uint64) (devices.Loc, error) {
 		return devices.Loc{Bytes: e.Bytes[:size]}, nil
 	}
 	b, err := x.view.View(e.Block, e.Off, size)
-	return devices.Loc{Bytes: b}, err
+	return devices.Loc{Bytes: b, Block: e.Block}, err
 }
 
 // submitLeg submits a copy to a hidden queue, and counts it: as a leg, and by one more of the

@@ -72,10 +72,24 @@ func Fit(ctx context.Context, r *Readings, o Options) (*Result, error) {
 			c.measured[c.shapes[i]] = figureOf(x.Slopes)
 		}
 	}
+	c.seen()
 	if err := c.model(ctx); err != nil {
 		return nil, fmt.Errorf("machine: %w", err)
 	}
 	return &c.result, nil
+}
+
+// seen finds out who copies pageable bytes: the caller, where most of the time of such a copy passes until it is enqueued.
+func (c *calibration) seen() {
+	of := make(map[string]float64)
+	for s, f := range c.measured {
+		of[s.name] = f.Value
+	}
+	for name, v := range of {
+		if at, ok := strings.CutSuffix(name, " until enqueued"); ok && of[at+", "+figures.Size(givenSize)] > 0 {
+			c.site.until[name] = v > of[at+", "+figures.Size(givenSize)]/2
+		}
+	}
 }
 
 func (c *calibration) miss(name string, err error) {

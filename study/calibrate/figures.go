@@ -76,6 +76,9 @@ func (s *site) values(st *structure) (out []value) {
 		}
 		add(g+" classes", "launch enqueue", "fill enqueue", "fill setup", "inside enqueue", "inside setup", "up enqueue", "up setup", "down enqueue", "down setup")
 		add("host-"+g, "latency", "bandwidth", "both")
+		if s.callers(i) != "" {
+			add(g+" handover", "library-dispatcher delay", "dispatcher-library hold")
+		}
 	}
 	for i := range s.pairs {
 		p := &s.pairs[i]
@@ -90,6 +93,7 @@ func (s *site) values(st *structure) (out []value) {
 		if by != library {
 			add(g+" classes "+class, "hold")
 			add(g+" handover", "library-"+by+" delay", by+"-library delay", "dispatcher-library hold")
+			add("host", "crowded")
 		}
 	}
 	for i := range s.groups {
@@ -220,6 +224,9 @@ func (s *site) write(name, about string, head []string, st *structure, values []
 	}
 	host, devs, links := root.at("host"), root.at("devices"), root.at("links")
 	host.bytes("memory", s.host.GlobalMemory)
+	if from, lanes := s.stages(); from > 0 {
+		host.say("staged", "{from: %d B, lanes: %d, each: 1 MiB}", from, lanes).at("staged").comment = "as the runtime has it"
+	}
 	nodes := map[string]*node{"host": host}
 	for i := range s.groups {
 		g := &s.groups[i]
@@ -231,6 +238,9 @@ func (s *site) write(name, about string, head []string, st *structure, values []
 			d.say("count", "%d", len(g.Devs))
 		}
 		d.bytes("memory", g.Info.GlobalMemory).bytes("local", g.Info.LocalMemory).say("compute_units", "%d", max(g.Info.ComputeUnits, 1))
+		if by := s.callers(i); by != "" {
+			d.say("copied_by_caller", "[%s]", by)
+		}
 		nodes["host-"+g.Name] = links.add().say("between", "[host, %s]", g.Name)
 	}
 	for i := range s.pairs {

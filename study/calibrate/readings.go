@@ -19,6 +19,7 @@ type Readings struct {
 	Host    devices.Info       `json:"host"`
 	Groups  []group            `json:"groups"`
 	Pairs   []pair             `json:"pairs"`
+	Staged  staging            `json:"staged,omitzero"`
 	Told    told               `json:"told"`
 	Shapes  []reading          `json:"shapes"`
 	Tables  map[string][]table `json:"tables"` // by group
@@ -76,7 +77,9 @@ func (r *Readings) check(file string) error {
 }
 
 // site is what there is to measure, as it was found.
-func (r *Readings) site() *site { return &site{host: r.Host, groups: r.Groups, pairs: r.Pairs} }
+func (r *Readings) site() *site {
+	return &site{host: r.Host, groups: r.Groups, pairs: r.Pairs, staged: r.Staged, until: make(map[string]bool)}
+}
 
 // measuring is the state of Measure.
 type measuring struct {
@@ -110,7 +113,7 @@ func Measure(ctx context.Context, o Options) (_ *Readings, err error) {
 		return nil, err
 	}
 	s := look(m.bench)
-	m.Host, m.Groups, m.Pairs, m.Told = s.host, s.groups, s.pairs, *m.bench.told
+	m.Host, m.Groups, m.Pairs, m.Staged, m.Told = s.host, s.groups, s.pairs, s.staged, *m.bench.told
 	shapes, tables := s.shapes(o.Quick), s.kernels(o.Quick)
 	m.of = len(shapes) + len(tables)
 	m.until = time.Now().Add(o.Time * 3 / 4)

@@ -232,7 +232,7 @@ func counts(size uint64) (few, many int) {
 }
 
 // pageableSizes are those of copies from and to the program's own memory, which go in several ways.
-var pageableSizes = []uint64{4 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20}
+var pageableSizes = []uint64{4 << 10, 64 << 10, 256 << 10, 1 << 20, 2 << 20, 3 << 20, 4 << 20, 8 << 20, 16 << 20}
 
 // sizes that are moved. Those of a quick run are every other.
 func sizes(quick bool, most uint64) (out []uint64) {
@@ -360,7 +360,38 @@ func (s *site) device(g int) []*shape {
 			r.wait(r.transfer(d, bufs[0], data[:], false))
 		}).holdOut(),
 		turns("by turns on two queues of "+name, d, 0, d, 1),
+		commands("kernel and write by turns on "+name, 16, 64, 1, 4096, d, whole, func(r *run, bufs []*runtime.Buffer, i int) {
+			if i%2 == 0 {
+				r.launch(d, 0, bufs[0])
+			} else {
+				r.transfer(d, bufs[0], data[:], true)
+			}
+		}).tells(name + " handover library-dispatcher delay"),
+		giving("write to "+name+" until enqueued", d, true),
+		giving("read from "+name+" until enqueued", d, false),
 	}
+}
+
+// givenSize is the size of the copies of giving: so many bytes that it shows who copies them, and fewer than are staged.
+const givenSize = 1 << 20
+
+// giving is of copies from or to the program's own memory, each of which is waited for, until they are enqueued.
+func giving(name string, dev int, up bool) *shape {
+	return &shape{name: name, few: 4, many: 16, open: func(b *bench) (func(int) (float64, error), error) {
+		data := make([]byte, givenSize)
+		bufs, err := b.written(1, givenSize, dev)
+		return func(n int) (took float64, err error) {
+			_, err = b.timed(func(r *run) {
+				for range n {
+					start := b.rt.Now()
+					e := r.transfer(dev, bufs[0], data, up)
+					took += float64(b.rt.Now() - start)
+					r.wait(e)
+				}
+			})
+			return took, err
+		}, err
+	}}
 }
 
 // sized has the shapes of one device of a group that are measured by size.
@@ -368,6 +399,9 @@ func (s *site) sized(g int, quick bool) (out []*shape) {
 	name, d := s.groups[g].Name, s.groups[g].Devs[0]
 	up, down := []int{hostDevice}, []int{d}
 	for _, size := range pageableSizes {
+		if quick && (size == 2<<20 || size == 3<<20 || size == 8<<20) {
+			continue
+		}
 		out = append(out,
 			pageable("write to "+name+", "+figures.Size(size), size, d, true).tells(name+" "+pageableAt("up", size)),
 			pageable("read from "+name+", "+figures.Size(size), size, d, false).tells(name+" "+pageableAt("down", size)))
@@ -422,6 +456,7 @@ func (s *site) pair(p *pair, quick bool) []*shape {
 			}
 			r.launch(p.To, 0, r.seeds[p.To])
 		}).tells(s.groups[p.B].Name+" handover dispatcher-library hold"))
+	out = append(out, beside("launches beside hops "+name, p).tells("host crowded"))
 	for _, size := range []uint64{4 << 10, 64 << 10} {
 		text := figures.Size(size)
 		out = append(out,
@@ -435,6 +470,28 @@ func (s *site) pair(p *pair, quick bool) []*shape {
 			}))
 	}
 	return out
+}
+
+// beside is of launches that have nothing to do with hops, but that they are enqueued by turns: until the last is. A unit is one of each.
+func beside(name string, p *pair) *shape {
+	few, many := counts(4096)
+	return &shape{name: name, few: few, many: many, open: func(b *bench) (func(int) (float64, error), error) {
+		bufs, err := b.buffers(many, 4096, 0)
+		return func(n int) (until float64, err error) {
+			if err := b.place(bufs[:n], p.From); err != nil {
+				return 0, err
+			}
+			_, err = b.timed(func(r *run) {
+				start := b.rt.Now()
+				for _, x := range bufs[:n] {
+					r.migrate(p.From, p.To, 0, x)
+					r.launch(p.From, 0, r.seeds[p.From])
+				}
+				until = float64(b.rt.Now() - start)
+			})
+			return until, err
+		}, err
+	}}
 }
 
 // pageable is a shape of writes to a device, or reads from there, of the program's own memory.

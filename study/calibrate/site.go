@@ -3,6 +3,10 @@ package calibrate
 import (
 	"fmt"
 	"reflect"
+	goruntime "runtime"
+	"slices"
+	"sort"
+	"strings"
 
 	"godwit/devices"
 	"godwit/mem"
@@ -17,6 +21,14 @@ type site struct {
 	host   devices.Info
 	groups []group
 	pairs  []pair
+	staged staging
+	until  map[string]bool // what giving shows, by its shape: most of the time passes until the copy is enqueued; without a shape it is not known
+}
+
+// staging is from how many bytes on copies from and to pageable memory go by lanes of the host, and how many there are.
+type staging struct {
+	From  uint64 `json:"from"` // 0 is never
+	Lanes int    `json:"lanes"`
 }
 
 // group are devices that are alike and follow each other.
@@ -53,6 +65,7 @@ func look(b *bench) *site {
 		}
 		s.groups = append(s.groups, group{name, info, info.Driver, []int{i}})
 	}
+	s.staged = staging{stagedFrom(b.rt.Topology().Link(mem.Host, mem.MemoryID(s.groups[0].Devs[0]+1))), min(max(goruntime.NumCPU()/2, 1), 8)}
 	for i := range s.groups {
 		for j := i; j < len(s.groups); j++ {
 			x, y := s.groups[i].Devs, s.groups[j].Devs
@@ -69,6 +82,42 @@ func look(b *bench) *site {
 		}
 	}
 	return s
+}
+
+// stages is from how many bytes on the runtime has lanes copy pageable memory, and how many. Readings that do not say are taken
+// to be as those of a computer with at least 16 processors.
+func (s *site) stages() (from uint64, lanes int) {
+	if s.staged.Lanes == 0 && s.assumes() {
+		return 2<<20 + 1, 8
+	}
+	return s.staged.From, s.staged.Lanes
+}
+
+// assumes reports whether devices are behind a bus, and readings are of a version that did not measure how pageable memory goes.
+func (s *site) assumes() bool {
+	return s.staged.Lanes == 0 && slices.ContainsFunc(s.groups, func(g group) bool { return g.Driver == "opencl" && !g.Info.SharesHost })
+}
+
+// callers are the classes of copies whose pageable bytes the caller copies: that of the devices of group i.
+func (s *site) callers(i int) string {
+	var out []string
+	for class, shape := range map[string]string{"up": "write to ", "down": "read from "} {
+		caller, known := s.until[shape+s.groups[i].Name+" until enqueued"]
+		if caller || !known && class == "up" && s.assumes() {
+			out = append(out, class)
+		}
+	}
+	slices.Sort(out)
+	return strings.Join(out, ", ")
+}
+
+// stagedFrom is from how many bytes on copies of pageable memory to a device are staged; 0 is never.
+func stagedFrom(l mem.Link) uint64 {
+	const most = 64 << 20
+	if n := sort.Search(most, func(n int) bool { way, _ := l.Choose(uint64(n), mem.Plain); return way == mem.Ring }); n < most {
+		return uint64(n)
+	}
+	return 0
 }
 
 // alike reports whether two devices differ in nothing but their names' ends.

@@ -127,7 +127,7 @@ func (m *Machine) carry(engine func(name string, memory, slots int) int32) {
 				out.HandOver[from][to] = virtual.HandOver(*h)
 			}
 		}
-		out.Queue, out.Threads = d.HandOver.Queue.Delay, threads[d.host]
+		out.Queue, out.Threads, out.Crowded = d.HandOver.Queue.Delay, threads[d.host], m.boxes[d.host].Crowded
 	}
 }
 
@@ -139,6 +139,11 @@ func (l *loader) byKernels(m *yaml.Mapping, d *Device) {
 	for _, name := range d.ByKernels {
 		if i := slices.Index(classNames, name); i < int(virtual.Inside) || i > int(virtual.Peer) {
 			l.wrong(m.At("copies_wait_for_kernels"), "%s: copies_wait_for_kernels: %q: want some of inside, up, down and peer", m.What, yaml.Short(name))
+		}
+	}
+	for _, name := range d.ByCaller {
+		if name != "up" && name != "down" {
+			l.wrong(m.At("copied_by_caller"), "%s: copied_by_caller: %q: want some of up and down", m.What, yaml.Short(name))
 		}
 	}
 	for i := range l.out.Devices {

@@ -106,6 +106,19 @@ func (x *whole) launched(more func(), on ...int) uint64 {
 // nanosecond, a copy a microsecond more, a launch 50.
 func TestWhatAFileSaysOfTheHost(t *testing.T) {
 	const us, size = 1000, 10_000
+	const pageable = "pageable_up: {1000 B: 1 us, 10000 B: 10 us}"
+	writes := func(second int) func(x *whole) uint64 { // one on the first device, one on another
+		return func(x *whole) uint64 {
+			q, err := x.c.NewQueue(x.w.Devices()[second], runtime.QueueOptions{})
+			require.NoError(x, err)
+			x.qs = append(x.qs, q)
+			return x.takes(func() {
+				for _, q := range []*runtime.Queue{x.qs[0], q} {
+					x.ok(q.EnqueueWrite(bg, x.buffer(size), 0, make([]byte, size)))
+				}
+			})
+		}
+	}
 	for _, c := range []struct {
 		name         string
 		host, device string
@@ -119,10 +132,36 @@ func TestWhatAFileSaysOfTheHost(t *testing.T) {
 			b := x.on(0, size)
 			return x.takes(func() { x.ok(x.qs[1].EnqueueMigrate(bg, []*runtime.Buffer{b}, 0)) })
 		}, 11 * us},
-		{"nor is what the context has on the host", "pageable: 500 MB/s", "", func(x *whole) uint64 {
+		{"what the context has on the host is", "pageable: 500 MB/s", "", func(x *whole) uint64 {
 			b := x.on(0, size)
 			return x.takes(func() { x.ok(x.qs[0].EnqueueMigrate(bg, []*runtime.Buffer{b}, runtime.MigrateToHost)) })
+		}, 21 * us},
+		{"unless it is to be locked", "pageable: 500 MB/s", "", func(x *whole) uint64 {
+			b, err := x.c.CreateBuffer(size, runtime.AllocHostPtr, nil)
+			require.NoError(x, err)
+			down := x.takes(func() { x.ok(x.qs[0].EnqueueMigrate(bg, []*runtime.Buffer{b}, 0)) })
+			x.ok(x.qs[0].EnqueueFill(bg, b, []byte{1}, 0, size))
+			x.finish()
+			return max(down, x.takes(func() { x.ok(x.qs[0].EnqueueMigrate(bg, []*runtime.Buffer{b}, runtime.MigrateToHost)) }))
 		}, 11 * us},
+		{"large copies of it take turns at the host's lanes", "staged: {from: 10000 B, lanes: 4, each: 2500 B}", pageable, writes(1), 20 * us},
+		{"where there are enough they do not", "staged: {from: 10000 B, lanes: 4, each: 5000 B}", pageable, writes(1), 10 * us},
+		{"nor where they are small", "staged: {from: 10001 B, lanes: 4, each: 2500 B}", pageable, writes(1), 10 * us},
+		{"who enqueues copies the bytes", "", pageable + ", copied_by_caller: [up], classes: {up: {enqueue: 1 us}}", writes(1), 22 * us},
+		{"behind a launch the dispatcher does", "", pageable + ", copied_by_caller: [up], classes: {up: {enqueue: 1 us}}", func(x *whole) uint64 {
+			return x.launched(func() { x.ok(x.qs[0].EnqueueWrite(bg, x.buffer(size), 0, make([]byte, size))) }, 0)
+		}, (50 + 1 + 10) * us},
+		{"an enqueue beside the context's threads takes longer", "crowded: 3 us", "classes: {fill: {enqueue: 1 us}, peer: {by: pilot, enqueue: 1 us}}", func(x *whole) uint64 {
+			b, other := x.on(0, size), x.buffer(size)
+			start := x.w.Time()
+			x.ok(x.qs[1].EnqueueMigrate(bg, []*runtime.Buffer{b}, 0))
+			x.ok(x.qs[0].EnqueueFill(bg, other, []byte{1}, 0, size))
+			took := x.w.Time() - start
+			x.finish()
+			start = x.w.Time()
+			x.ok(x.qs[0].EnqueueFill(bg, other, []byte{1}, 0, size))
+			return took + x.w.Time() - start
+		}, (1 + 1 + 3 + 1) * us},
 		{"its copies may have a table up", "", "pageable_up: {1 KiB: 5 us, 100 KiB: 104 us}", func(x *whole) uint64 {
 			return x.takes(func() { x.ok(x.qs[0].EnqueueWrite(bg, x.buffer(51712), 0, make([]byte, 51712))) })
 		}, 54*us + 500},
@@ -212,6 +251,7 @@ func TestWhatAFileMayNotSayOfCarriers(t *testing.T) {
 		"copies_wait_for_kernels: [launch]":          `"launch": want some of`,
 		"cores: 2}, {name: h, cores: 3":              "they share the host's",
 		"cores: 0":                                   "want from 1",
+		"copied_by_caller: [peer]":                   "want some of up and down",
 	} {
 		_, err := machine.Parse("m.yaml", []byte("devices: [{name: g, "+device+"}]\nlinks: [{between: [host, g], bandwidth: 1 GB/s}]\n"), machine.Options{})
 		require.ErrorContains(t, err, want, device)

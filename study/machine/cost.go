@@ -97,6 +97,12 @@ func (m *Machine) Copy(from, to int, size uint64) virtual.Work {
 			table = d.PageableDown
 		}
 		w.Pageable, w.Programs, w.OwnTimes = m.boxes[d.host].Pageable, lookup(table, size), len(table) > 0
+		w.Lanes = -1
+		if s := &m.boxes[d.host].Staged; s.Lanes > 0 && size >= s.From {
+			w.Lanes, w.Slots = m.lanes[d.host], int(min(max(size/max(s.Each, 1), 1), uint64(s.Lanes)))
+		} else {
+			w.ByCaller = slices.Contains(d.ByCaller, classNames[class])
+		}
 	}
 	if slices.Contains(d.ByKernels, classNames[class]) {
 		w.Engine = d.kernels

@@ -47,6 +47,7 @@ type Machine struct {
 	boxes    []boxed             // Hosts, or the one that there is
 	hostMem  []network.Channel   // by host
 	cores    [][]network.Channel // by host: the cores that its devices share
+	lanes    []int32             // by host: the engine of those that copy pageable memory; -1 is none
 	engines  []engine
 	carriage *virtual.Carriage // nil where the file says nothing of carriers
 	memory   []network.Channel // by memory; -1 where its bandwidth is no limit
@@ -72,9 +73,11 @@ type Host struct {
 
 	Copy     uint64  `json:"copy_bytes_per_s,omitempty" yaml:"copy" unit:"bandwidth"` // of one copy inside its memory; 0 is Bandwidth's half
 	Threads  threads `json:"threads,omitzero" yaml:"threads"`
-	Wake     *uint64 `json:"wake_ns,omitempty" yaml:"wake" unit:"time"` // from an end until who waits for it goes on; absent it is Poll
+	Wake     *uint64 `json:"wake_ns,omitempty" yaml:"wake" unit:"time"`       // from an end until who waits for it goes on; absent it is Poll
+	Crowded  uint64  `json:"crowded_ns,omitempty" yaml:"crowded" unit:"time"` // of a thread that enqueues for the library, for each command more while the context's own threads are at work
 	First    first   `json:"first,omitzero" yaml:"first"`
-	Pageable uint64  `json:"pageable_bytes_per_s,omitempty" yaml:"pageable" unit:"bandwidth"` // of a copy from or to memory of the program's own; 0 is without limit
+	Pageable uint64  `json:"pageable_bytes_per_s,omitempty" yaml:"pageable" unit:"bandwidth"` // of a copy from or to pageable memory; 0 is without limit
+	Staged   staged  `json:"staged,omitzero" yaml:"staged"`
 }
 
 // boxed is a host of several: a box of a cluster.
@@ -87,6 +90,14 @@ type boxed struct {
 type first struct {
 	Each      uint64 `json:"each_ns,omitempty" yaml:"each" unit:"time"`
 	Bandwidth uint64 `json:"bandwidth_bytes_per_s,omitempty" yaml:"bandwidth" unit:"bandwidth"` // 0 is without limit
+}
+
+// staged says which copies from and to pageable memory threads of the host do, its lanes, by way of page-locked memory. All devices
+// share them: a copy takes one for each so many bytes, and waits until it has them.
+type staged struct {
+	From  uint64 `json:"from_bytes" yaml:"from" unit:"bytes" need:"true"` // of these on
+	Lanes int    `json:"lanes" yaml:"lanes" from:"1" to:"1024" need:"true"`
+	Each  uint64 `json:"each_bytes" yaml:"each" unit:"bytes" need:"true"`
 }
 
 // Device is a device.
@@ -113,6 +124,7 @@ type Device struct {
 	// Of copies up from memory of the program's own and down to it, by size, in place of what others cost.
 	PageableUp   []tablePoint `json:"pageable_up,omitempty"`
 	PageableDown []tablePoint `json:"pageable_down,omitempty"`
+	ByCaller     []string     `json:"copied_by_caller,omitempty" yaml:"copied_by_caller"` // classes whose pageable bytes are copied by who gives the command to the library
 
 	HostName string `json:"host,omitempty" yaml:"host"` // that it is of; "" is the first
 
@@ -274,6 +286,10 @@ func (m *Machine) build() {
 		m.carry(engine)
 	}
 	for h := range m.boxes {
+		m.lanes = append(m.lanes, -1)
+		if n := m.boxes[h].Staged.Lanes; n > 0 {
+			m.lanes[h] = engine(m.boxes[h].Name+" lanes", 0, n)
+		}
 		m.hostMem = append(m.hostMem, channel(m.boxes[h].Name+" memory", m.boxes[h].Bandwidth))
 	}
 	m.memory = []network.Channel{m.hostMem[0]}
