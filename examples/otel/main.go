@@ -2,6 +2,7 @@
 // of these is a child of the command, with its reason.
 //
 //	go run ./examples/otel
+//	go run ./examples/otel --log   the same as lines of log/slog
 package main
 
 import (
@@ -9,10 +10,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"time"
 
 	sdk "go.opentelemetry.io/otel/sdk/trace"
+	oteltrace "go.opentelemetry.io/otel/trace"
 
 	"godwit/devices"
 	"godwit/devices/cpu"
@@ -23,17 +26,21 @@ import (
 func main() {
 	ctx := context.Background()
 	provider := sdk.NewTracerProvider(sdk.WithSyncer(printer{os.Stdout})) // a program's would have a batcher and OTLP's exporter
-	if err := errors.Join(run(ctx, provider), provider.Shutdown(ctx)); err != nil {
+	tracer := provider.Tracer("godwit/examples/otel")
+	var to trace.CommandSink = newSpans(tracer)
+	if len(os.Args) > 1 && os.Args[1] == "--log" {
+		to = trace.NewLog(slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{Level: slog.LevelDebug})), trace.AllEnds)
+	}
+	if err := errors.Join(run(ctx, tracer, to), provider.Shutdown(ctx)); err != nil {
 		fmt.Fprintln(os.Stderr, "otel:", err)
 		os.Exit(1)
 	}
 }
 
 // run answers one request: it fills a buffer on one device and copies it on another, whose memory holds one buffer beside it.
-func run(ctx context.Context, provider *sdk.TracerProvider) (err error) {
+func run(ctx context.Context, tracer oteltrace.Tracer, to trace.CommandSink) (err error) {
 	const size = 1 << 20
-	tracer := provider.Tracer("godwit/examples/otel")
-	sink := trace.NewAsync(newSpans(tracer), 1<<12)
+	sink := trace.NewAsync(to, 1<<12)
 	defer sink.Close()
 	var devs []devices.Device
 	for _, name := range []string{"cpu0", "cpu1"} {

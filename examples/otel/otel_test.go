@@ -20,7 +20,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestACopyIsASpanWithItsReasonUnderItsCommand(t *testing.T) {
 	kept := tracetest.NewInMemoryExporter()
-	require.NoError(t, run(context.Background(), sdk.NewTracerProvider(sdk.WithSyncer(kept))))
+	tracer := sdk.NewTracerProvider(sdk.WithSyncer(kept)).Tracer("t")
+	require.NoError(t, run(context.Background(), tracer, newSpans(tracer)))
 	byID, names := make(map[string]tracetest.SpanStub), make(map[string][]string)
 	for _, s := range kept.GetSpans() {
 		byID[s.SpanContext.SpanID().String()] = s
