@@ -80,22 +80,26 @@ var house = map[string]string{
 
 	"internal/history": "internal/flat runtime eviction internal/oracle internal/ledger devices/virtual",
 
+	"internal/canvas":            "",
+	"internal/canvas/canvastest": "",
+
 	"internal/yaml": "internal/suggest",
 	"internal/expr": "internal/suggest internal/yaml",
 
-	"study/scenario": "internal/figures internal/storage devices/virtual study/machine internal/network study/profile internal/input internal/suggest internal/yaml internal/expr internal/flat internal/rangemap runtime lib/kernels internal/ledger study/bound devices/null devices/cpu devices/tce bufalloc",
+	"study/scenario": "internal/figures internal/storage devices/virtual study/machine internal/network study/profile study/page internal/input internal/suggest internal/yaml internal/expr internal/flat internal/rangemap runtime lib/kernels internal/ledger study/bound devices/null devices/cpu devices/tce bufalloc",
 	"lib/backend":    "lib/pool runtime lib/kernels devices/cpu devices/opencl",
 
 	"study/poolreplay": "lib/pool runtime devices/null mem/trace study/alloc/formats",
 	"study/replay":     "eviction devices/virtual study/machine internal/storage runtime internal/icd/tracelog mem/trace",
 	"lib/metrics":      "lib/pool internal/resource",
-	"study/report":     "internal/figures mem/trace study/alloc/formats study/alloc/replay bufalloc/pack",
+	"study/report":     "internal/canvas internal/figures mem/trace study/alloc/formats study/alloc/replay bufalloc/pack",
 	"study/sweep":      "internal/journal internal/figures study/scenario study/machine",
 	"study/calibrate":  "devices/virtual internal/figures lib/kernels runtime study/machine",
 	"study/predict":    "study/sweep study/compare",
 	"study/campaign":   "internal/journal study/sweep study/alloc/fuzz",
 	"study/compare":    "internal/figures study/scenario",
 	"study/plot":       "mem internal/suggest",
+	"study/page":       "internal/canvas internal/rangemap mem mem/trace",
 	"lib/tensor":       "lib/backend",
 
 	"internal/icd/devicefile": "internal/input internal/yaml",

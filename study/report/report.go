@@ -9,19 +9,15 @@
 package report
 
 import (
-	"bytes"
 	"cmp"
-	"compress/gzip"
 	_ "embed" // the page's parts
-	"encoding/base64"
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"html/template"
 	"io"
-	"math"
 	"slices"
 
+	"godwit/internal/canvas"
 	"godwit/internal/figures"
 	"godwit/mem"
 	"godwit/study/alloc/formats"
@@ -79,7 +75,7 @@ func Write(w io.Writer, p Page) error {
 		CSS  template.CSS
 		JS   template.JS
 		Data template.JS
-	}{p, template.CSS(pageCSS), template.JS(pageJS), template.JS(text)}) //nolint:gosec // our own script; json.Marshal escapes <, > and &
+	}{p, template.CSS(canvas.Style + pageCSS), template.JS(canvas.Script + pageJS), template.JS(text)}) //nolint:gosec // our own script; json.Marshal escapes <, > and &
 }
 
 // pageData is what the script reads. Arrays are little-endian, gzip, base64.
@@ -121,7 +117,7 @@ func viewData(v View) (traceData, error) {
 		Chunks: len(first), PeakLive: v.Stream.PeakLive, PeakAt: v.Stream.PeakAt, Unit: v.Stream.Align}
 	var err error
 	column := func(n int, at func(i int) float64) string {
-		s, perr := packFloats(n, at)
+		s, perr := canvas.Floats(n, at)
 		if perr != nil {
 			err = perr
 		}
@@ -164,29 +160,4 @@ func byTime(a, b formats.AllocEvent) int { return cmp.Compare(a.Time, b.Time) }
 
 func quad(p replay.Point) [4]uint64 {
 	return [4]uint64{uint64(p.Op), p.Live, p.HighWater, p.LargestFree}
-}
-
-// packFloats packs n numbers in columns of bytes (all first bytes, all second
-// ones, ...), which compress several times better than the numbers in a row.
-func packFloats(n int, at func(i int) float64) (string, error) {
-	planes := make([]byte, 8*n)
-	for i := range n {
-		var b [8]byte
-		binary.LittleEndian.PutUint64(b[:], math.Float64bits(at(i)))
-		for k, c := range b {
-			planes[k*n+i] = c
-		}
-	}
-	var out bytes.Buffer
-	zw, err := gzip.NewWriterLevel(&out, gzip.BestCompression)
-	if err != nil {
-		return "", err
-	}
-	if _, err := zw.Write(planes); err != nil {
-		return "", err
-	}
-	if err := zw.Close(); err != nil {
-		return "", err
-	}
-	return base64.StdEncoding.EncodeToString(out.Bytes()), nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"godwit/bufalloc"
+	"godwit/internal/canvas/canvastest"
 	"godwit/mem"
 	"godwit/study/alloc/formats"
 	"godwit/study/alloc/replay"
@@ -119,19 +120,19 @@ func savePage(t *testing.T, views ...report.View) string {
 }
 
 func TestABrowserDrawsEveryChunk(t *testing.T) {
-	browser(t)
+	b := canvastest.Open(t, 1300, 1200)
 	v := miniView(t)
 	file := savePage(t, v)
-	attr, console := load(t, file, "#strategy=1&beside=2&colour=life")
+	attr := b.Load(t, file, "#strategy=1&beside=2&colour=life")
 	assert.Equal(t, "true", attr["ready"], "%v", attr)
 	assert.Empty(t, attr["error"])
-	assert.Empty(t, console, "nothing on the console")
+	assert.Empty(t, b.Said(), "nothing on the console")
 	assert.Equal(t, strconv.Itoa(2*v.Trace.Chunks), attr["painted"], "two maps")
 }
 
 // W1 with 2,000 live chunks: 100,000 events.
 func TestAHundredThousandEventsAreDrawnAtOnce(t *testing.T) {
-	browser(t)
+	b := canvastest.Open(t, 1300, 1200)
 	st, err := replay.W1(2000, 49_000, 0, 1)
 	require.NoError(t, err)
 	require.Len(t, st.Ops, 100_000)
@@ -140,21 +141,21 @@ func TestAHundredThousandEventsAreDrawnAtOnce(t *testing.T) {
 	info, err := os.Stat(file)
 	require.NoError(t, err)
 	assert.Less(t, info.Size(), int64(2<<20), "bytes of a page of 100,000 events")
-	attr, console := load(t, file, "#axis=time")
+	attr := b.Load(t, file, "#axis=time")
 	assert.Equal(t, "51000", attr["painted"], "%v", attr)
 	assert.Empty(t, attr["error"])
-	assert.Empty(t, console)
+	assert.Empty(t, b.Said())
 }
 
 func TestAPageThatCannotBeDrawnSaysSo(t *testing.T) {
-	browser(t)
+	b := canvastest.Open(t, 1300, 1200)
 	file := savePage(t, miniView(t))
 	html, err := os.ReadFile(file)
 	require.NoError(t, err)
 	broken := regexp.MustCompile(`"sizes":"[^"]*"`).ReplaceAll(html, []byte(`"sizes":"AAAA"`))
 	require.NotEqual(t, html, broken)
 	require.NoError(t, os.WriteFile(file, broken, 0o600))
-	attr, _ := load(t, file, "")
+	attr := b.Load(t, file, "")
 	assert.NotEmpty(t, attr["error"], "the test above can fail")
 	assert.NotEqual(t, "true", attr["ready"])
 }

@@ -159,6 +159,7 @@ func (s *Scenario) Measured() bool {
 
 // measured says what the run took, and where the time went.
 func (r *runner) measured(res *Result) {
+	res.slept = r.slept
 	if len(r.clocked) == 0 {
 		return
 	}

@@ -35,9 +35,10 @@ type modelResult struct {
 	// that way takes is missing.
 	OneMemory []string `json:"one_host_memory,omitempty"`
 
-	engines []string
-	whole   uint64 // the world's time, over which use is counted
-	least   uint64 // bytes over bandwidth, on the busiest channel, of the last time
+	engines  []string
+	channels []channel
+	whole    uint64 // the world's time, over which use is counted
+	least    uint64 // bytes over bandwidth, on the busiest channel, of the last time
 }
 
 // Reasons are the critical path's time by reason.
@@ -82,6 +83,12 @@ type linkUse struct {
 	Busy  uint64  `json:"busy_ns"`
 	Full  uint64  `json:"full_ns"` // with all that it carries given out
 	Share float64 `json:"busy_share"`
+}
+
+// channel is one of a machine's, whether it carried anything or not.
+type channel struct {
+	name      string
+	bandwidth uint64 // bytes a second
 }
 
 // solverResult is what the sharing of links has cost to work out.
@@ -164,6 +171,7 @@ func (r *runner) stop(res *Result) {
 		}
 	}
 	for i, c := range m.Channels() {
+		out.channels = append(out.channels, channel{r.renamed(c.Name), c.Bandwidth})
 		if u := n.Usage(network.Channel(i)); u.Bytes > 0 {
 			if c.Bandwidth > 0 {
 				out.least = max(out.least, uint64(float64(u.Bytes-r.carried[i])/float64(c.Bandwidth)*1e9))

@@ -24,6 +24,12 @@ type record struct {
 	Done      int64
 }
 
+// released is a root buffer that went before the command of that ID.
+type released struct {
+	id     mem.BufferID
+	before uint64
+}
+
 // end is what is kept of a trace.CompletionRecord.
 type end struct {
 	Started, Ended int64
@@ -44,6 +50,7 @@ type recorder struct {
 	waits    bool // immutable: what commands and copies waited for is kept
 	mu       sync.Mutex
 	buffers  []trace.BufferRecord // protected by mu
+	gone     []released           // in order; only where waits; protected by mu
 	told     sync.Cond            // a completion has come; its L is mu
 	commands []*record            // by ID; protected by mu
 	// What was evicted for a command that had to wait for the room, and was then tried again.
@@ -65,8 +72,11 @@ func (r *recorder) Ends() trace.Ends { return trace.AllEnds }
 func (r *recorder) Buffer(b *trace.BufferRecord) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !b.Released {
+	switch {
+	case !b.Released:
 		r.buffers = append(r.buffers, *b)
+	case r.waits && !r.stopped:
+		r.gone = append(r.gone, released{b.Buffer, uint64(len(r.commands))})
 	}
 }
 

@@ -62,7 +62,8 @@ type Result struct {
 	store   func(mem.MemoryID) mem.MemoryID
 	took    *Makespans
 	own     []uint64 // by graph
-	began   int64    // by the run's clock: when the commands did, the last time
+	slept   []hostWait
+	began   int64 // by the run's clock: when the commands did, the last time
 }
 
 // paramResult is a parameter of the scenario and what it was.

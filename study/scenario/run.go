@@ -19,7 +19,7 @@ import (
 type RunOptions struct {
 	// Profile asks for the times of every command.
 	Profile bool
-	// Timeline keeps what Result.WriteTimeline tells of waits.
+	// Timeline keeps what Result.Picture takes: of waits, among others.
 	Timeline bool
 	// Stats asks for the statistics of every memory's resources.
 	Stats bool

@@ -24,6 +24,7 @@ type runFlags struct {
 	scenarioFlags
 	json     bool
 	timeline string
+	html     string
 	all      bool
 	stats    bool
 	profile  bool
@@ -63,6 +64,7 @@ not be finished, 2 bad usage or a faulty scenario, 128 and the signal's number w
   godwit run examples/svm.yaml --stats --profile
   godwit run examples/overlap.yaml --driver opencl --warm 2 --repeat 5   # how long that takes
   godwit run examples/halo.yaml --machine h200-nvlink  # in virtual time
+  godwit run examples/halo.yaml --machine h200-nvlink --html halo.html   # a page of it, to click
   godwit run examples/halo.yaml --timeline halo.json   # open in ui.perfetto.dev
   godwit run examples/halo.yaml --summary              # totals: by command, link and buffer
   godwit run examples/overlap.yaml --explain 'low[0:1KiB]'   # what became of these bytes
@@ -83,6 +85,7 @@ not be finished, 2 bad usage or a faulty scenario, 128 and the signal's number w
 	cmd.Flags().Uint64Var(&f.seed, "seed", 0, "with --machine: draw the order of what happens at one instant by `N`; 0 leaves it as it comes")
 	helpOfScenario(cmd, &f.scenarioFlags)
 	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object")
+	cmd.Flags().StringVar(&f.html, "html", "", "write the run as one page for a browser to `FILE`: lanes, memories, links, who holds what; - is standard output")
 	cmd.Flags().StringVar(&f.timeline, "timeline", "", "write the run as Perfetto-readable JSON to `FILE`; - is standard output")
 	cmd.Flags().StringVar(&f.dot, "dot", "", "write commands and copies, and which bytes go from one to the other, as a graph for GraphViz to `FILE`; - is standard output")
 	cmd.Flags().StringVar(&f.record, "record", "", "write what each command accesses to `FILE`, for godwit replay: other policies, other capacities")
@@ -139,7 +142,7 @@ func runScenario(ctx context.Context, out io.Writer, file string, f runFlags) (e
 		}
 		return err
 	}
-	run := scenario.RunOptions{Profile: f.profile, Stats: f.stats, Timeline: f.timeline != ""}
+	run := scenario.RunOptions{Profile: f.profile, Stats: f.stats, Timeline: f.timeline != "" || f.html != ""}
 	if err := f.apply(ctx, s, &run); err != nil {
 		return err
 	}
@@ -238,6 +241,7 @@ type target struct {
 // targets are the files that are wanted.
 func (f *runFlags) targets() []*target {
 	all := []*target{
+		{given: given{"--html", f.html}, write: (*scenario.Result).WritePage},
 		{given: given{"--timeline", f.timeline}, write: (*scenario.Result).WriteTimeline},
 		{given: given{"--dot", f.dot}, write: (*scenario.Result).WriteDOT},
 		{given: given{"--csv", f.csv}, write: (*scenario.Result).WriteCSV},
