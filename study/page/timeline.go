@@ -65,12 +65,16 @@ func WriteTimeline(w io.Writer, r *Run) error {
 				return traceEvent{Name: p.What, Cat: p.Reason, Args: map[string]any{"after": p.After, "reason": p.Reason, "shared_ns": p.Shared}}
 			})
 		case Links:
-			t.slices(l, links, t.event)
+			t.slices(l, links, t.as("link"))
 			t.flow(l, links)
 		case Memories:
 			t.memory(l)
+		case Engines:
+			t.slices(l, l.Memory, t.as("engine"))
+		case Host:
+			t.slices(l, 0, t.as("host"))
 		default:
-			t.slices(l, max(l.Memory, 0), t.event)
+			t.slices(l, l.Memory, t.event)
 		}
 	}
 	for i, w := range r.Waits {
@@ -111,6 +115,17 @@ func (t *timeline) event(x *Item) traceEvent {
 		args["error"] = e.Failed
 	}
 	return traceEvent{Name: e.Name, Cat: e.Kind.String(), Args: args}
+}
+
+// as is event, but for those that are another's here, whose category is cat.
+func (t *timeline) as(cat string) func(*Item) traceEvent {
+	return func(x *Item) traceEvent {
+		e := t.event(x)
+		if t.run.Events[x.Event].Kind != Mapped {
+			e.Cat = cat
+		}
+		return e
+	}
 }
 
 // slices writes a lane's items, a track for each of its rows. Those below the last one share it with what they overlap, so

@@ -283,12 +283,15 @@ commands:
 	require.NoError(t, json.Unmarshal([]byte(out.String()), &got))
 	names := map[string]string{}
 	for _, e := range got.Events {
-		if e.Cat == "map" || e.Cat == "command" {
+		if e.Cat == "mapped" || e.Cat == "command" {
 			names[e.Name] = e.Cat
 			require.Positive(t, e.Dur)
 		}
 	}
-	require.Equal(t, map[string]string{"map": "command", "unmap": "command", "host-write": "command", "m of a": "map", "n of a[64,128)": "map"}, names)
+	require.Equal(t, map[string]string{
+		"#1 map a for read, write as m": "command", "#2 map a[64,128) for read as n": "command", "#3 host writes m[0,64): a fill of 2": "command",
+		"#4 unmap n": "command", "#5 unmap m": "command", "m of a": "mapped", "n of a[64,128)": "mapped",
+	}, names)
 }
 
 // TestAFailingEventReachesAllDependants: by wait lists, and by content, but not by

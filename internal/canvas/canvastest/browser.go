@@ -3,6 +3,7 @@ package canvastest
 
 import (
 	"context"
+	"fmt"
 	"os/exec"
 	"strings"
 	"sync"
@@ -17,9 +18,10 @@ import (
 
 // Browser is a browser of a test.
 type Browser struct {
-	ctx  context.Context
-	mu   sync.Mutex
-	said []string // protected by mu
+	ctx   context.Context
+	loads int
+	mu    sync.Mutex
+	said  []string // protected by mu
 }
 
 // Open starts a browser, with a window of so many pixels, for as long as a test runs. It skips where there is no
@@ -87,10 +89,10 @@ func (b *Browser) Said() []string {
 // believes to be idle may be early on a busy machine.
 func (b *Browser) Load(t *testing.T, file, hash string) (attr map[string]string) {
 	t.Helper()
+	b.loads++
 	const drawn = `document.documentElement.dataset.ready || document.documentElement.dataset.error`
 	require.NoError(t, chromedp.Run(b.ctx,
-		chromedp.Navigate("about:blank"), // else another hash of one page loads nothing
-		chromedp.Navigate("file://"+file+hash),
+		chromedp.Navigate(fmt.Sprintf("file://%s?%d%s", file, b.loads, hash)), // else another hash of one page loads nothing
 		chromedp.Poll(drawn, nil, chromedp.WithPollingTimeout(time.Minute), chromedp.WithPollingInterval(20*time.Millisecond)),
 		chromedp.Evaluate(`Object.assign({}, document.documentElement.dataset)`, &attr)))
 	return attr

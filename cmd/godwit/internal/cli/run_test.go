@@ -291,18 +291,21 @@ func TestRunPrintsOneJSONObject(t *testing.T) {
 	require.NoError(t, err)
 	var tl struct {
 		Events []struct {
-			Name, Ph string
-			Pid, Tid int
-			Ts, Dur  float64
+			Name, Ph, Cat string
+			Pid, Tid      int
+			Ts, Dur       float64
 		} `json:"traceEvents"`
 	}
 	require.NoError(t, json.Unmarshal(data, &tl))
-	phases := make(map[string]int)
+	phases, cats := make(map[string]int), make(map[string]int)
 	for _, e := range tl.Events {
 		phases[e.Ph]++
+		cats[e.Cat]++
 		assert.GreaterOrEqual(t, e.Dur, 0.0)
 	}
-	assert.Equal(t, len(got.Commands)+len(got.Copies), phases["X"], "a slice for each command and copy")
+	assert.Equal(t, len(got.Commands)+len(got.Copies), cats["command"]+cats["copy"], "a slice for each command and copy")
+	assert.Equal(t, len(got.Copies), cats["link"], "and one for each copy on its link")
+	assert.Positive(t, phases["C"], "counters")
 	assert.Positive(t, phases["s"])
 	assert.Equal(t, phases["s"], phases["f"], "every flow begins and ends")
 }
