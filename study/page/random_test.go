@@ -32,8 +32,6 @@ type told struct {
 	writer int // of a write: how many commands came before
 }
 
-const memories = 3
-
 func draw(seed uint64, commands int) *random {
 	x := &random{Rand: rand.New(rand.NewPCG(seed, 1))}
 	names := []string{"host", "gpu0", "gpu1"}
