@@ -11,14 +11,20 @@ import (
 	"godwit/mem"
 )
 
-// Program is a set of kernels, as OpenCL C, as Go forms, or both. A device
+// Program is a set of kernels in one form or several: each says the same. A device
 // builds what it can run.
 type Program struct {
 	Name    string // for errors
 	Source  string // OpenCL C; empty where there is none
 	Options string // for the OpenCL compiler
 	Go      []GoKernel
+	// Forms are further ones by name: FormSPIRV, or a driver's own, which it documents. A form that a device does not know it leaves alone.
+	// What arguments are, and which are written in full, it finds in Go, whose kernels need no function then.
+	Forms map[string][]byte
 }
+
+// FormSPIRV is a module in SPIR-V, which OpenCL's devices take where there is no Source.
+const FormSPIRV = "spirv"
 
 // ArgInfo describes a kernel's argument.
 type ArgInfo struct {

@@ -62,6 +62,7 @@ func (c *Context) unlock() {
 	if failed != nil {
 		c.hooks.failed.Store(nil)
 	}
+	c.scratch.wants = c.scratch.wants[:0] // they name roots that may be released next
 	c.mu.Unlock()
 	if failed != nil {
 		panic(failed)

@@ -226,7 +226,7 @@ func (c *Context) alloc(m mem.MemoryID, reqs []mem.Request, out []mem.Block, reu
 // free is FreeAfter of where a root's block came from. c.mu is held.
 func (c *Context) free(r *root, m mem.MemoryID, b mem.Block, after []mem.Point) error {
 	err := c.resource(r, m).FreeAfter(b, after)
-	if r.tenant != nil && err == nil && m != mem.Host {
+	if r.tenant != nil && m != mem.Host { // where it failed, nobody has the block any more
 		r.tenant.on[m].ceiling.Free(b.Size, after)
 	}
 	return err

@@ -3,6 +3,7 @@ package runtime_test
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -345,4 +346,30 @@ func TestFloorsAreHeldAgainstWhatALayerLeaves(t *testing.T) {
 	require.ErrorIs(t, err, mem.ErrInvalidValue)
 	a := must(c.NewTenant(runtime.TenantOptions{Name: "a", Floors: []uint64{0, 1 << 20}}))
 	require.NoError(t, a.Close())
+}
+
+// tellsOfFrees frees, and says that it has not.
+type tellsOfFrees struct{ mem.Resource }
+
+var errFree = errors.New("cannot free")
+
+func (r tellsOfFrees) FreeAfter(b mem.Block, after []mem.Point) error {
+	return errors.Join(r.Resource.FreeAfter(b, after), errFree)
+}
+
+func TestABlockWhoseFreeFailsIsItsTenantsNoMore(t *testing.T) {
+	d := null.New(devices.Config{Name: "a", Memory: 1 << 20})
+	c := must(runtime.NewContext(runtime.Options{Devices: []devices.Device{d}, OwnDevices: true, Resource: func(m mem.MemoryID, base mem.Resource) mem.Resource {
+		return tellsOfFrees{base}
+	}}))
+	a, q := must(c.NewTenant(runtime.TenantOptions{Name: "a", Caps: []uint64{0, askedSize}})), must(c.NewQueue(d, runtime.QueueOptions{}))
+	for range 2 { // the second fits under the cap again
+		b := must(a.CreateBuffer("b", askedSize, 0, nil))
+		e := must(q.EnqueueFill(context.Background(), b, []byte{1}, 0, askedSize))
+		require.NoError(t, e.Wait(context.Background()))
+		require.ErrorIs(t, b.Release(), errFree)
+		require.NoError(t, c.Check())
+	}
+	require.NoError(t, a.Close())
+	require.NoError(t, c.Close(context.Background()))
 }

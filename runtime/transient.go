@@ -139,6 +139,7 @@ func (rec *Recording) widest(m mem.MemoryID) (most uint64) {
 // liesTogether reports whether small transients may lie together now: there are such, and so much room, beside what cannot leave, that
 // no command misses theirs. c.mu is held.
 func (rec *Recording) liesTogether() bool {
+	rec.c.evicting.plan = &rec.c.scratch.plan // not the program's wish: floors hold
 	for m, needs := range rec.together {
 		st, ours := rec.c.mems[m].res.Stats(), uint64(0)
 		for _, s := range rec.c.planner.Holds(&rec.c.evicting.why, nil, m, evictRoom{rec.c}) {

@@ -37,7 +37,7 @@ type host struct {
 	shadow     *shadow // immutable; of a platform that checks, else nil
 
 	buildMu  sync.Mutex
-	programs map[[2]string]*program // protected by buildMu
+	programs map[[3]string]*program // protected by buildMu
 	builds   sync.WaitGroup
 
 	pinned pinnedRanges // page-locked host memory of all devices
@@ -90,7 +90,7 @@ func newHost(f Found, opts options) (*host, error) {
 		}
 		return nil, fmt.Errorf("platform %s: no context for its %d devices: %w", f.Info.Platform, len(devs), errors.Join(err, mem.ErrDeviceLost))
 	}
-	h.programs, h.lines = make(map[[2]string]*program), make(map[*mem.Timeline]*Queue)
+	h.programs, h.lines = make(map[[3]string]*program), make(map[*mem.Timeline]*Queue)
 	h.routes = make(map[routeKey]*route)
 	h.sink = ocl.NewSink(h.quirks.slowCallbacks)
 	if h.quirks.slowEvents {

@@ -97,8 +97,12 @@ func (d *Device) NewILProgram(il []byte) (*NativeProgram, error) {
 	if err := d.usable(); err != nil {
 		return nil, err
 	}
-	p, st := d.host.context.NewProgramIL(il)
-	return wrap(d.host, p, st, "intermediate language")
+	return d.host.newILProgram(il)
+}
+
+func (h *host) newILProgram(il []byte) (*NativeProgram, error) {
+	p, st := h.context.NewProgramIL(il)
+	return wrap(h, p, st, "intermediate language")
 }
 
 // NewBinaryProgram makes a program of binaries, one for each device. Where some

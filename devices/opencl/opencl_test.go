@@ -54,8 +54,10 @@ func TestAProgramThatDoesNotBuildSaysWhy(t *testing.T) {
 	_, err := d.Build(context.Background(), &devices.Program{Name: "bad", Source: "kernel void f(global int *x) { x[0] = nonsense; }"})
 	require.ErrorIs(t, err, mem.ErrBuild)
 	require.Contains(t, err.Error(), "nonsense")
-	_, err = d.Build(context.Background(), &devices.Program{Name: "none"})
-	require.ErrorIs(t, err, mem.ErrBuild)
+	for _, p := range []*devices.Program{{Name: "none"}, {Name: "another's", Forms: map[string][]byte{"another": {1}}}, {Name: "no SPIR-V", Forms: map[string][]byte{devices.FormSPIRV: {1, 2, 3, 4}}}} {
+		_, err = d.Build(context.Background(), p)
+		require.ErrorIs(t, err, mem.ErrBuild, p.Name)
+	}
 }
 
 func TestSelectNamesWhatThereIs(t *testing.T) {

@@ -16,10 +16,10 @@ import (
 	"godwit/mem"
 )
 
-// program is OpenCL C built for all devices of a host, shared by the modules of
+// program is OpenCL C, or SPIR-V, built for all devices of a host, shared by the modules of
 // the same source and options.
 type program struct {
-	key   [2]string
+	key   [3]string     // source, SPIR-V where there is none, options
 	users int           // protected by host.buildMu
 	built chan struct{} // closed once what follows is there
 	prog  *NativeProgram
@@ -90,8 +90,8 @@ func (d *Device) Build(ctx context.Context, p *devices.Program) (devices.Module,
 	if err := d.usable(); err != nil {
 		return nil, err
 	}
-	if p == nil || strings.TrimSpace(p.Source) == "" {
-		return nil, fmt.Errorf("device %s: the program has no OpenCL C source, which is what this device runs: %w", d.name, mem.ErrBuild)
+	if p == nil || strings.TrimSpace(p.Source) == "" && len(p.Forms[devices.FormSPIRV]) == 0 {
+		return nil, fmt.Errorf("device %s: the program has neither OpenCL C nor SPIR-V, which is what this device runs: %w", d.name, mem.ErrBuild)
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -123,13 +123,16 @@ func (d *Device) newModule(name string, prog *NativeProgram, names []string, dro
 func (h *host) program(p *devices.Program) *program {
 	h.buildMu.Lock()
 	defer h.buildMu.Unlock()
-	key := [2]string{p.Source, p.Options}
+	key := [3]string{p.Source, "", p.Options}
+	if strings.TrimSpace(p.Source) == "" {
+		key[1] = string(p.Forms[devices.FormSPIRV])
+	}
 	prog := h.programs[key]
 	if prog == nil {
 		prog = &program{key: key, built: make(chan struct{})}
 		h.programs[key] = prog
 		h.builds.Go(func() {
-			prog.prog, prog.names, prog.err = h.compile(p.Source, p.Options)
+			prog.prog, prog.names, prog.err = h.compile(key)
 			close(prog.built)
 		})
 	}
@@ -169,9 +172,15 @@ func (h *host) ids() []ocl.DeviceID {
 	return ids
 }
 
-// compile builds source for all devices of the host.
-func (h *host) compile(source, options string) (p *NativeProgram, names []string, err error) {
-	if p, err = h.newProgram([]byte(source)); err != nil {
+// compile builds a program for all devices of the host.
+func (h *host) compile(key [3]string) (p *NativeProgram, names []string, err error) {
+	il, options := key[1], key[2]
+	if il != "" {
+		p, err = h.newILProgram([]byte(il))
+	} else {
+		p, err = h.newProgram([]byte(key[0]))
+	}
+	if err != nil {
 		return nil, nil, errors.Join(err, mem.ErrBuild)
 	}
 	if p.build(h.ids(), options) != 0 {

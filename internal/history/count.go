@@ -38,7 +38,7 @@ func (h *History) addSizes() {
 	}
 	for i := range sizeBuffers {
 		h.Views = append(h.Views, viewSpec{Root: len(h.Roots), Size: 8 + 56*i})
-		h.Roots = append(h.Roots, rootSpec{8 + 56*i, sizeRoot})
+		h.Roots = append(h.Roots, rootSpec{Size: 8 + 56*i, Kind: sizeRoot})
 	}
 	for k := range h.Ops {
 		op := &h.Ops[k]

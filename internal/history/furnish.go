@@ -73,7 +73,7 @@ func (r *replay) furnish(devs []devices.Device) error {
 	if err := r.build(); err != nil {
 		return err
 	}
-	if err := r.furnishSVM(); err != nil {
+	if err := errors.Join(r.furnishOwners(), r.furnishSVM()); err != nil {
 		return err
 	}
 	for root := range r.h.Roots {
@@ -139,17 +139,17 @@ func (r *replay) createRoot(root int, kind rootKind) (*runtime.Buffer, error) {
 	size := uint64(n)
 	switch {
 	case kind == contentRoot:
-		return r.c.CreateBuffer(size, 0, pattern(n, uint32(root)))
+		return r.newBuffer(root, size, 0, pattern(n, uint32(root)))
 	case kind == lentRoot:
 		return r.createLent(root)
 	case kind == hostRoot:
-		return r.c.CreateBuffer(size, runtime.AllocHostPtr, nil)
+		return r.newBuffer(root, size, runtime.AllocHostPtr, nil)
 	case kind == svmRoot && r.anySVM:
 		return r.createSVM(root, size, 0)
 	case kind == fineRoot && r.anyFine:
 		return r.createSVM(root, size, runtime.SVMFineGrain)
 	}
-	return r.c.CreateBuffer(size, 0, nil)
+	return r.newBuffer(root, size, 0, nil)
 }
 
 // renew releases a root on a queue's time and makes a new one, without content but over lent

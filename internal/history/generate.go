@@ -151,7 +151,7 @@ func (g *generator) buffers() {
 		if kind == svmRoot && g.IntN(2) == 0 { // rights come in pages
 			size = min(3*size, 64*g.align)
 		}
-		g.h.Roots = append(g.h.Roots, rootSpec{size, kind})
+		g.h.Roots = append(g.h.Roots, rootSpec{Size: size, Kind: kind})
 		g.h.Views = append(g.h.Views, viewSpec{Root: root, Size: size})
 		for range g.IntN(4) {
 			v := viewSpec{Root: root, Origin: g.align * g.IntN((size+g.align-1)/g.align), Sub: true}

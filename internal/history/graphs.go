@@ -97,7 +97,7 @@ func (r *replay) closeGraph(g *round) error {
 
 // recordable reports whether an operation can be one of a graph now.
 func (r *replay) recordable(op *operation) bool {
-	if !graphed[op.Kind] || op.Kind == opMix && r.isSVM(r.h.Views[op.Dst].Root) { // which may be two commands
+	if !graphed[op.Kind] || op.Request > 0 || op.Kind == opMix && r.isSVM(r.h.Views[op.Dst].Root) { // which may be two commands
 		return false
 	}
 	return r.untouched(op)

@@ -77,6 +77,7 @@ const (
 	opRenew   kind = "renew"  // releases a root and its sub-buffers, perhaps in use, and makes new ones without content
 	opFail    kind = "fail"   // a host call that fails
 	opRefuse  kind = "refuse" // a call that must be refused and change nothing
+	opAbort   kind = "abort"  // aborts request Ref
 )
 
 // operation is one operation. ID is its name in wait lists; names of operations that
@@ -101,6 +102,7 @@ type operation struct {
 	Wait           []int            `json:",omitempty"`
 	Ref            int              `json:",omitempty"` // opSet: the user event; opUnmap: the map
 	Fail           bool             `json:",omitempty"` // opSet: to a failure
+	Request        int              `json:",omitempty"` // it belongs to; 0 is none
 }
 
 // rootKind is what a root buffer is made of.
@@ -121,8 +123,9 @@ const (
 
 // rootSpec is a root buffer of Size bytes.
 type rootSpec struct {
-	Size int
-	Kind rootKind
+	Size   int
+	Kind   rootKind
+	Tenant int `json:",omitempty"` // 0 is none
 }
 
 // content reports whether the root is made with content.
@@ -146,6 +149,9 @@ type History struct {
 	// Failing says that some commands and user events fail, and with them what
 	// waits for them, and what reads what that was to write.
 	Failing bool
+
+	Requests int          `json:",omitempty"` // that there are at once
+	Tenants  []tenantSpec `json:",omitempty"`
 }
 
 // withoutLaunches has copies and fills in place of launches, for devices that run no kernels.

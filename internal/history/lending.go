@@ -28,7 +28,7 @@ func (r *replay) createLent(root int) (*runtime.Buffer, error) {
 	if err != nil {
 		return nil, err
 	}
-	b, err := r.c.CreateBuffer(uint64(len(l.bytes)), runtime.UseHostPtr, l.bytes)
+	b, err := r.newBuffer(root, uint64(len(l.bytes)), runtime.UseHostPtr, l.bytes)
 	if err != nil {
 		return nil, errors.Join(err, l.end())
 	}

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,7 +30,7 @@ type openMap struct {
 
 // mapOpen enqueues a map, of a pointer or of a buffer.
 func (r *replay) mapOpen(q *queue, op *operation, byPtr bool, wait []runtime.Event) (e runtime.Event, err error) {
-	m, name := &openMap{op: op, q: q, byPtr: byPtr}, fmt.Sprintf("map flags %d", op.Flags)
+	m, name := &openMap{op: op, q: cmp.Or(q.without, q), byPtr: byPtr}, fmt.Sprintf("map flags %d", op.Flags)
 	if byPtr {
 		p, _ := r.pointer(q, op, op.Dst, op.DstOff)
 		m.bytes, e, err = q.EnqueueSVMMap(r.call, p, uint64(op.Size), svm.MapFlags(op.Flags), wait...)

@@ -26,6 +26,7 @@ type Result struct {
 	Failed      int              // commands that failed after they were accepted
 	Struck      int              // of Failed: struck themselves
 	Excused     int              // of Failed: rested on a copy that was struck, or on a count
+	CalledOff   int              // of Failed: with their request
 	Lost        int              // commands refused because they read what a failed one was to write
 	BytesRead   int              // compared with the flat memory
 	Asked       int              // bytes that were read at the end, one by one where some were lost
@@ -61,6 +62,7 @@ func (r *Result) Add(o Result) {
 	r.Failed += o.Failed
 	r.Struck += o.Struck
 	r.Excused += o.Excused
+	r.CalledOff += o.CalledOff
 	r.Asked += o.Asked
 	r.Readable += o.Readable
 	r.Lost += o.Lost
@@ -87,9 +89,9 @@ func (r *Result) String() string {
 	for _, n := range r.Strikes {
 		struck += n
 	}
-	return fmt.Sprintf("%d histories, %d contexts that did not open, %d of %d buffers over lent memory, %d commands accepted, %d refused (%d of them for lost bytes), %d failed (%d struck themselves, %d excused by a copy that was), %d calls struck, "+
+	return fmt.Sprintf("%d histories, %d contexts that did not open, %d of %d buffers over lent memory, %d commands accepted, %d refused (%d of them for lost bytes), %d failed (%d struck themselves, %d excused by a copy that was, %d called off), %d calls struck, "+
 		"%d blocks evicted (%v), %d bytes written back, %d bytes copied into new blocks, %d bytes moved, %d bytes read and compared; at the end %d bytes asked for, %d readable and right (%.0f %%)\n%s%s",
-		r.Histories, r.Unopened, r.Lent, r.Roots, r.Commands, r.Refused+r.Lost, r.Lost, r.Failed, r.Struck, r.Excused, struck,
+		r.Histories, r.Unopened, r.Lent, r.Roots, r.Commands, r.Refused+r.Lost, r.Lost, r.Failed, r.Struck, r.Excused, r.CalledOff, struck,
 		r.Evictions, r.Evicted, r.WrittenBack, r.Regrown, r.BytesMoved, r.BytesRead, r.Asked, r.Readable, 100*float64(r.Readable)/float64(max(r.Asked, 1)), lines(r.Strikes), lines(r.Ops))
 }
 

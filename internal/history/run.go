@@ -74,10 +74,13 @@ type replay struct {
 	taken     []*lent // to be ended with the context
 	crowd     bool    // others use the context meanwhile
 	maps      []*openMap
-	graphs    []*round        // for later
-	recording bool            // commands are recorded
-	told      bool            // somebody was told that a free was struck
-	faults    *Faults         // nil where nothing is struck
+	graphs    []*round // for later
+	recording bool     // commands are recorded
+	told      bool     // somebody was told that a free was struck
+	faults    *Faults  // nil where nothing is struck
+	requests  []*request
+	made      int // requests
+	tenants   []*runtime.Tenant
 	audits    int             // reads at the end
 	epoch     int             // how often all was calm: everything had ended and was known to have
 	firstIDs  []mem.BufferID  // of the roots, when the history begins
@@ -89,7 +92,8 @@ type replay struct {
 // queue is a queue and what its device can do.
 type queue struct {
 	*runtime.Queue
-	svm, fine bool // commands may use such shared virtual memory
+	svm, fine bool   // commands may use such shared virtual memory
+	without   *queue // any request; nil where it has none
 }
 
 // entry is an operation that was accepted: a command, or the renewal of a root.
@@ -110,6 +114,8 @@ type entry struct {
 	after   uint64        // of a refused one: the last command before it
 	around  bool          // reads nothing of what the host has mapped
 	first   runtime.Event // of one by way of a transient: what brings bytes there
+	of      *request      // nil is none
+	gone    *entry        // because this was called off it failed
 }
 
 // Run replays h. An error is a failure of what is tested, or of the devices.
@@ -214,7 +220,11 @@ func (r *replay) step(op *operation) error {
 	if op.ID >= 0 {
 		r.faults.begin(op.ID, len(r.log), r.epoch)
 	}
-	if err := r.do(op); err != nil {
+	var before []runtime.TenantBytes
+	if len(r.tenants) > 0 {
+		before = r.c.Figures().Tenants
+	}
+	if err := errors.Join(r.do(op), r.floors(op, before)); err != nil {
 		return errors.Join(err, r.takeBack(false))
 	}
 	return r.after()
@@ -273,6 +283,8 @@ func (r *replay) doOn(q *queue, op *operation) error {
 		return errors.Join(r.setAll(), r.finishQueue(q))
 	case opRefuse:
 		return r.refuse(q, op)
+	case opAbort:
+		return r.abort(op)
 	case opRenew:
 		if err := r.renew(q, op.Dst); err != nil {
 			return err
@@ -291,6 +303,10 @@ func (r *replay) doOn(q *queue, op *operation) error {
 		if len(r.maps) > 0 {
 			return nil
 		}
+	}
+	q, over := r.ofRequest(q, op)
+	if over && !(op.Kind == opMap && r.stale[r.h.Views[op.Dst].Root]) { // else clash says what it fails with
+		return r.tooLate(q, op)
 	}
 	if done, err := r.clash(q, op); done || err != nil {
 		return err
@@ -353,7 +369,9 @@ func (r *replay) noRoom(err error) bool {
 
 // accepted logs a command.
 func (r *replay) accepted(x entry) (err error) {
-	r.events[x.op.ID], x.epoch = x.event, r.epoch
+	if r.events[x.op.ID], x.epoch = x.event, r.epoch; x.op.Request > 0 {
+		x.of = r.requests[x.op.Request-1]
+	}
 	if x.command, err = x.event.Command(); err != nil {
 		return err
 	}
@@ -376,7 +394,7 @@ func (r *replay) took(name string, e runtime.Event, err error, accs ...mem.Acces
 }
 
 // mayFail reports whether commands of this run may fail once they are accepted.
-func (r *replay) mayFail() bool { return r.h.Failing || r.faults != nil }
+func (r *replay) mayFail() bool { return r.h.Failing || r.h.Requests > 0 || r.faults != nil }
 
 // waits is an operation's wait list.
 func (r *replay) waits(op *operation) (wait []runtime.Event) {

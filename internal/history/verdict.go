@@ -397,18 +397,25 @@ func (v *verdict) end(x *entry) (failed bool, err error) {
 		return false, fmt.Errorf("succeeded, though it reads lost bytes (%t), was struck (%t) or waits for a failed command", lost, struck)
 	case err == nil:
 		return false, nil
+	case !must && x.calledOff(err):
+		return true, v.rest(x, true)
 	case struck, v.faults.partly(p), v.faults.partly(to):
 		v.result.Struck++
 		return true, nil
 	case must:
-		return true, nil
+		return true, v.rest(x, false)
 	case !v.mayFail():
 		return true, fmt.Errorf("failed: %w", err)
-	case x.around || v.m.countLost(x.op) || v.m.readsDoubt(x.op) || v.excused(x):
+	case v.mayHaveFailed(x):
 		v.result.Excused++
 		return true, nil
 	}
 	return true, fmt.Errorf("failed, though all that it reads must be there, and nothing it waits for failed: %w%s", err, v.story(x))
+}
+
+// mayHaveFailed reports whether an entry may have failed for what the model does not know.
+func (v *verdict) mayHaveFailed(x *entry) bool {
+	return x.around || v.m.countLost(x.op) || v.m.readsDoubt(x.op) || v.excused(x)
 }
 
 // story is how the operations ended before an entry that use its buffers.
@@ -509,6 +516,9 @@ func (r *replay) finishAll() error {
 func (r *replay) tearDown() error {
 	r.faults.enter(closing)
 	errs := []error{r.setAll()}
+	for _, of := range r.requests {
+		of.Close()
+	}
 	for _, g := range r.graphs {
 		errs = append(errs, r.closeGraph(g))
 	}
