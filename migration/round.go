@@ -93,9 +93,6 @@ type written struct {
 	gone    bool // it is of no worth once the round has ended
 }
 
-// Steps is how many copies the operation has.
-func (o *RoundOp) Steps() int { return len(o.plan.Steps) }
-
 // rounds is what PlanRound needs on the way.
 type rounds struct {
 	p       *Planner

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"slices"
 	"sync"
-
-	"godwit/mem"
 )
 
 // Recorder is a CommandSink that keeps everything, for explanations, timelines
@@ -70,22 +68,6 @@ func (r *Recorder) Completions() []CompletionRecord {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.completions)
-}
-
-// Writer finds the command that wrote a version; ok is false where it was a
-// buffer's first content, or is not in the record.
-func (r *Recorder) Writer(v mem.Version) (c CommandRecord, ok bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if v == 0 {
-		return CommandRecord{}, false
-	}
-	for i := range r.commands {
-		if r.commands[i].Version == v && r.commands[i].Err == nil {
-			return r.commands[i], true
-		}
-	}
-	return CommandRecord{}, false
 }
 
 // BytesMoved is how many bytes the accepted steps bring to their destinations

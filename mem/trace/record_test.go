@@ -32,14 +32,6 @@ func TestARecorderKeepsCopiesOfWhatItIsTold(t *testing.T) {
 	require.Empty(t, r.CommandsFrom(1))
 	require.Empty(t, r.CommandsFrom(5))
 	require.Equal(t, uint64(60), r.BytesMoved(), "what rides along is not counted")
-
-	w, ok := r.Writer(7)
-	require.True(t, ok)
-	require.Equal(t, uint64(1), w.ID)
-	_, ok = r.Writer(8)
-	require.False(t, ok)
-	_, ok = r.Writer(0)
-	require.False(t, ok)
 }
 
 func TestStepsThatWereNeverSubmittedMoveNothing(t *testing.T) {
