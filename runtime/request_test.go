@@ -282,28 +282,31 @@ func requestVerdict(rt *rapid.T, ctx context.Context, q *runtime.Queue, bufs []*
 	return gone
 }
 
-// BenchmarkRequestLaunches is a launch in a row, of no request and of one.
+// BenchmarkRequestFills is a fill in a row, short and long, of no request and of one.
 func BenchmarkRequestFills(b *testing.B) {
 	c := must(runtime.NewContext(runtime.Options{Devices: memories(1), OwnDevices: true}))
 	ctx := context.Background()
 	defer func() { check(c.Close(ctx)) }()
 	q := must(c.NewQueue(must(c.Device(1)), runtime.QueueOptions{}))
-	buf := must(c.CreateBuffer(1<<16, 0, nil))
+	buf := must(c.CreateBuffer(1<<20, 0, nil))
 	defer func() { check(buf.Release()) }()
 	r := must(c.NewRequest(ctx))
 	defer r.Close()
-	for _, of := range []*runtime.Request{nil, r} {
-		with := q.With(runtime.CommandOptions{NoEvent: true, Request: of, Label: "fill"})
-		b.Run(fmt.Sprint("request=", of != nil), func(b *testing.B) {
-			b.ReportAllocs()
-			for i := 0; b.Loop(); i++ {
-				must(with.EnqueueFill(ctx, buf, []byte{1}, 0, 1<<16))
-				if i%1000 == 999 {
-					check(q.Finish(ctx))
+	one := []byte{1}
+	for _, size := range []uint64{1 << 16, 1 << 20} {
+		for _, of := range []*runtime.Request{nil, r} {
+			with := q.With(runtime.CommandOptions{NoEvent: true, Request: of, Label: "fill"})
+			b.Run(fmt.Sprintf("%d KiB/request=%t", size>>10, of != nil), func(b *testing.B) {
+				b.ReportAllocs()
+				for i := 0; b.Loop(); i++ {
+					must(with.EnqueueFill(ctx, buf, one, 0, size))
+					if i%1000 == 999 {
+						check(q.Finish(ctx))
+					}
 				}
-			}
-			check(q.Finish(ctx))
-		})
+				check(q.Finish(ctx))
+			})
+		}
 	}
 }
 
