@@ -90,7 +90,7 @@ var house = map[string]string{
 	"lib/backend":    "lib/pool runtime lib/kernels devices/cpu devices/opencl",
 
 	"study/poolreplay": "lib/pool runtime devices/null mem/trace study/alloc/formats",
-	"study/replay":     "eviction devices/virtual study/machine internal/storage runtime internal/icd/tracelog mem/trace",
+	"study/replay":     "eviction devices/virtual study/machine internal/storage runtime internal/icd/tracelog mem/trace study/page",
 	"lib/metrics":      "lib/pool internal/resource",
 	"study/report":     "internal/canvas internal/figures mem/trace study/alloc/formats study/alloc/replay bufalloc/pack",
 	"study/sweep":      "internal/journal internal/figures study/scenario study/machine",
@@ -103,7 +103,7 @@ var house = map[string]string{
 	"lib/tensor":       "lib/backend",
 
 	"internal/icd/devicefile": "internal/input internal/yaml",
-	"internal/icd/tracelog":   "internal/outfile internal/ledger study/bound",
+	"internal/icd/tracelog":   "internal/outfile internal/ledger study/bound study/page",
 	"internal/icd":            "internal/icd/devicefile internal/icd/tracelog internal/outfile runtime devices/opencl internal/svmfault",
 	"study/alloc/formats":     "mem internal/input internal/outfile mem/trace bufalloc/pack",
 	"cmd/libgodwit":           "internal/icd",

@@ -82,7 +82,7 @@
       ...(critical ? [['critical', span(critical), 'on the critical path']] : []),
       ...(run.failed[e] ? [['error', run.text('failed', e)]] : []),
     ]));
-    if (row) out.push(element('h3', { textContent: run.count[e] > 1 ? 'Folded' : 'As in --json' }), fields(rowFields(row)));
+    if (row) out.push(element('h3', { textContent: run.count[e] > 1 ? 'Folded' : 'In full' }), fields(rowFields(row)));
     out.push(...section('Uses', run.uses(e).map(u => go(`${['reads', 'reads and writes', 'writes'][run.useMode[u]]} ${place(run.useBuffer[u], run.useOffset[u], run.useSize[u])} on ${memory(run.useMemory[u])}`,
       () => selectBytes(page.held.at(Math.max(run.start[e] - 1, run.first), run.buffers[run.useBuffer[u]].at + run.useOffset[u]), true)))));
     out.push(...section('Waited for', run.before(e).map(toEvent)));

@@ -132,13 +132,13 @@ func look(t *testing.T, b *canvastest.Browser, x0, x1, scroll float64) (out []dr
 // And each pixel has the colour of who holds its byte at its time.
 func TestWhatIsDrawnIsTheRun(t *testing.T) {
 	b := canvastest.Open(t, 1000, 900)
-	for seed := range uint64(3) {
+	for seed := range uint64(2) {
 		x := draw(100+seed, 400)
 		run := x.b.Run()
 		attr := b.Load(t, save(t, run), "")
 		require.Empty(t, attr["error"])
 		seen := make(map[int]bool)
-		for range 60 {
+		for range 40 {
 			w := float64(run.End-run.Begin) * math.Pow(2, -8*x.Float64())
 			x0 := float64(run.Begin) + x.Float64()*(float64(run.End-run.Begin)-w)
 			for _, d := range look(t, b, x0, x0+w, x.Float64()) {

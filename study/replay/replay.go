@@ -33,6 +33,7 @@ import (
 	"godwit/mem/trace"
 	"godwit/runtime"
 	"godwit/study/machine"
+	"godwit/study/page"
 )
 
 // Options say under what a trace is replayed.
@@ -44,6 +45,8 @@ type Options struct {
 	Capacity []uint64
 	// Machine, where not nil, is what the trace is replayed on, in its time.
 	Machine *machine.Machine
+	// Draw asks for Result.Picture.
+	Draw bool
 }
 
 // Result is what a replay did.
@@ -51,6 +54,7 @@ type Result struct {
 	tracelog.Summary
 	Capacities []uint64 // bytes, by memory; 0 is without limit
 	Makespan   uint64   // nanoseconds of the machine; 0 without one
+	Picture    *page.Run
 }
 
 // Run replays a trace. Where a command finds no room, it fails with that command's
@@ -77,6 +81,9 @@ func Run(ctx context.Context, t *trace.CommandTrace, o Options) (*Result, error)
 		}
 		res.Summary = r.log.Summary() // before buffers are given back, as the program still has them
 		res.Complete = err == nil
+		if p := r.log.Pictures(); len(p) > 0 {
+			res.Picture = p[0]
+		}
 		err = errors.Join(err, r.close(ctx))
 	}
 	return res, err
@@ -140,6 +147,9 @@ func (r *runner) open(ctx context.Context) (err error) {
 		names = append(names, r.trace.Memories[m].Name)
 	}
 	r.log = tracelog.New(nil)
+	if r.opt.Draw {
+		r.log.Draw("machine " + r.machine.Name)
+	}
 	r.ctx, err = runtime.OpenContext(ctx, runtime.Options{
 		Name: "replay", Devices: r.world.Devices()[:n], OwnDevices: true, Names: names[1:], Host: r.world.Host(), Executor: r.world, Staging: r.machine.Staging(),
 		Trace: r.log.Context(names, r.capacity), Policy: policy, NoEviction: r.opt.Policy == "none", Caps: caps, WholeBelow: r.trace.WholeBelow,

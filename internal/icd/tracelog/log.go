@@ -20,20 +20,23 @@ import (
 	"godwit/mem"
 	"godwit/mem/trace"
 	"godwit/study/bound"
+	"godwit/study/page"
 )
 
 // Log collects the records of all contexts of a process. Safe for concurrent
 // use.
 type Log struct {
 	mu       sync.Mutex
-	w        io.Writer // nil writes no lines; immutable, written to with mu held
-	line     []byte    // protected by mu
-	err      error     // the writer's first; protected by mu
-	contexts int       // ever made; protected by mu
-	buffers  int       // ever made; protected by mu
-	pending  pending   // protected by mu
-	short    []*sink   // contexts in which a memory was short; protected by mu
-	sum      tally     // protected by mu
+	w        io.Writer       // nil writes no lines; immutable, written to with mu held
+	line     []byte          // protected by mu
+	err      error           // the writer's first; protected by mu
+	contexts int             // ever made; protected by mu
+	buffers  int             // ever made; protected by mu
+	pending  pending         // protected by mu
+	short    []*sink         // contexts in which a memory was short; protected by mu
+	sum      tally           // protected by mu
+	clock    string          // that pictures are by; "" where none are wanted; protected by mu
+	pictures []*page.Builder // protected by mu
 }
 
 // New returns an empty log that writes its lines to w, each command's in one
@@ -59,6 +62,7 @@ func (l *Log) Context(memories []string, capacity []uint64) trace.CommandSink {
 		l.sum.device(name, i)
 	}
 	l.write()
+	l.begin(c, capacity)
 	return c
 }
 
@@ -107,6 +111,7 @@ type sink struct {
 	account *bound.Account         // what had to move
 	counted map[mem.BufferID]bool  // buffers of which a count says how many bytes matter, and those with counts: not in account
 	evicted bool                   // in log.short
+	picture *picture               // nil where none is wanted; set before the sink is anybody's
 }
 
 // lateStep is a copy whose extent shows when it has ended: it is counted as a whole
@@ -121,7 +126,7 @@ type lateStep struct {
 // Ends implements trace.CommandSink: lines tell what failed when it does; a summary looks by
 // itself, now and then.
 func (c *sink) Ends() trace.Ends {
-	if c.log.w == nil {
+	if c.log.w == nil && c.picture == nil {
 		return trace.LateEnds
 	}
 	return trace.AllEnds
@@ -141,6 +146,9 @@ func (c *sink) Buffer(b *trace.BufferRecord) {
 			delete(c.buffers, b.Buffer)
 			c.ledger.Release(b.Buffer)
 			c.account.Release(b.Buffer)
+			if c.picture != nil {
+				c.picture.Released(b.Buffer)
+			}
 			delete(c.counted, b.Buffer)
 		}
 		return
@@ -157,6 +165,9 @@ func (c *sink) Buffer(b *trace.BufferRecord) {
 	c.ledger.Create(b.Buffer, b.Size, by)
 	_ = c.account.Create(b.Buffer, b.Size, b.Version != 0) // of an ID and a size that the runtime has checked
 	c.buffers[b.Buffer] = a
+	if c.picture != nil {
+		c.picture.Buffer(b.Buffer, a.Name, b.Size, b.Version != 0)
+	}
 	l.sum.live[a] = struct{}{}
 }
 
@@ -173,6 +184,9 @@ func (c *sink) Command(r *trace.CommandRecord) {
 	l.line = l.line[:0]
 	if l.w != nil {
 		c.describe(r, what)
+	}
+	if c.picture != nil && r.Err == nil {
+		c.picture.Command(r, c.told(r, what))
 	}
 	c.evictions(r)
 	if r.Err == nil || len(r.Regrows) > 0 {
@@ -219,6 +233,9 @@ func (c *sink) Completed(r *trace.CompletionRecord) {
 	l := c.log
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if c.picture != nil {
+		c.picture.ended(r)
+	}
 	if late, ok := c.late[r.Point]; ok {
 		delete(c.late, r.Point)
 		if n := r.Moved.Size(); r.Err == nil && n < late.bytes {

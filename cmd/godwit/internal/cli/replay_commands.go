@@ -18,11 +18,13 @@ import (
 
 	"godwit/eviction"
 	"godwit/internal/icd/tracelog"
+	"godwit/internal/outfile"
 	"godwit/internal/resource"
 	"godwit/internal/suggest"
 	"godwit/mem/trace"
 	"godwit/study/alloc/replay"
 	"godwit/study/machine"
+	"godwit/study/page"
 	cmdreplay "godwit/study/replay"
 )
 
@@ -32,16 +34,20 @@ type commandFlags struct {
 	memory   []string
 	machine  string
 	set      []string
+	html     string
+	timeline string
 }
 
 // commandOnly are their names, and bothKinds those of the flags that do not say which kind of
 // trace is meant.
-var commandOnly, bothKinds = []string{"policy", "memory", "machine", "set"}, []string{"json", "help"}
+var commandOnly, bothKinds = []string{"policy", "memory", "machine", "set", "html", "timeline"}, []string{"json", "help"}
 
 func (f *commandFlags) register(fl *pflag.FlagSet) {
 	fl.StringSliceVar(&f.policies, "policy", []string{"lru", "cost", eviction.Belady}, "of command traces: eviction policies: "+strings.Join(eviction.Policies(), ", "))
 	fl.StringSliceVar(&f.memory, "memory", []string{recordedMemory}, "of command traces: what each device has: sizes, percentages of the peak (50%), recorded, all")
 	fl.StringArrayVar(&f.set, "set", nil, "of command traces: `machine.NAME=VALUE` of a parameter of the machine")
+	fl.StringVar(&f.html, "html", "", "of command traces: write the replays as one page for a browser to `FILE`")
+	fl.StringVar(&f.timeline, "timeline", "", "of command traces: write the replay, which is to be one, as Perfetto-readable JSON to `FILE`")
 	fl.StringVar(&f.machine, "machine", "", "of command traces: replay on `MACHINE`, a built-in one (godwit machines) or a file, in its time")
 }
 
@@ -57,6 +63,7 @@ type commandReplay struct {
 	Counted  int            `json:"counted,omitempty"`                       // commands for which a content size said how much was copied: more moves here
 	Error    string         `json:"error,omitempty"`                         // why it could not go on: what found no room
 	tracelog.Summary
+	picture *page.Run
 }
 
 // deviceMemory is what a device had in a replay.
@@ -155,6 +162,9 @@ func replayCommands(ctx context.Context, out, errOut io.Writer, files []commandF
 			all = append(all, list...)
 		}
 	}
+	if err := f.drawReplays(ctx, all); err != nil {
+		return err
+	}
 	if f.json {
 		if err := writeJSON(out, replayOutput{Traces: []traceInfo{}, Results: []replay.Result{}, Means: []replay.Mean{}, Commands: all}); err != nil {
 			return err
@@ -165,6 +175,32 @@ func replayCommands(ctx context.Context, out, errOut io.Writer, files []commandF
 	stuck := slices.DeleteFunc(all, func(r commandReplay) bool { return r.Error == "" })
 	if len(stuck) > 0 {
 		return failed{fmt.Errorf("%d replays could not go on: the first, %s with memory %s: %s", len(stuck), stuck[0].Policy, stuck[0].Memory, stuck[0].Error)}
+	}
+	return nil
+}
+
+// drawReplays writes the pictures that are wanted.
+func (f *replayFlags) drawReplays(ctx context.Context, all []commandReplay) error {
+	if f.timeline != "" && len(all) > 1 {
+		return fmt.Errorf("--timeline: of one replay, and these are %d: want one context, one --policy and one --memory", len(all))
+	}
+	var runs []*page.Run
+	for i := range all {
+		if run := all[i].picture; run != nil {
+			run.Name = fmt.Sprintf("%s, %s, memory %s", all[i].name(), all[i].Policy, all[i].Memory)
+			runs = append(runs, run)
+		}
+	}
+	if f.html != "" {
+		err := outfile.Fill(ctx, f.html, func(w io.Writer) error { return page.Write(w, "Replays of "+all[0].Trace, runs...) })
+		if err != nil {
+			return fmt.Errorf("--html: %w", err)
+		}
+	}
+	if f.timeline != "" && len(runs) > 0 {
+		if err := outfile.Fill(ctx, f.timeline, func(w io.Writer) error { return page.WriteTimeline(w, runs[0]) }); err != nil {
+			return fmt.Errorf("--timeline: %w", err)
+		}
 	}
 	return nil
 }
@@ -187,6 +223,7 @@ func replayContext(ctx context.Context, path string, t *trace.CommandTrace, f re
 			return nil, err
 		}
 	}
+	o.Draw = f.html != "" || f.timeline != ""
 	var peak []uint64 // by memory
 	if slices.ContainsFunc(f.memory, func(m string) bool { return strings.HasSuffix(m, "%") }) {
 		res, err := cmdreplay.Run(ctx, t, cmdreplay.Options{})
@@ -213,7 +250,7 @@ func replayContext(ctx context.Context, path string, t *trace.CommandTrace, f re
 			o.Policy = policy
 			res, err := cmdreplay.Run(ctx, t, o)
 			_ = bar.Add(len(t.Steps)) // a bar that cannot be drawn is no error
-			row := commandReplay{Trace: path, Context: t.Name, Policy: policy, Memory: memory, Cut: t.Cut, Counted: t.Counted(), Makespan: res.Makespan, Summary: res.Summary}
+			row := commandReplay{Trace: path, Context: t.Name, Policy: policy, Memory: memory, Cut: t.Cut, Counted: t.Counted(), Makespan: res.Makespan, Summary: res.Summary, picture: res.Picture}
 			var full *resource.OutOfMemory
 			switch {
 			case errors.As(err, &full):
