@@ -18,6 +18,11 @@ func CheckCommand(cmd *Command, info *Info) error {
 	if cmd.Checked {
 		return nil
 	}
+	for i, then := 0, cmd.Then(); i < len(then); i++ {
+		if err := CheckCommand(&then[i], info); err != nil {
+			return cmd.Of(i+1, err)
+		}
+	}
 	if cmd.Late != nil && cmd.Op != OpCopy {
 		return fmt.Errorf("%v with a late extent: only copies have one: %w", cmd.Op, mem.ErrInvalidValue)
 	}

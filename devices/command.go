@@ -2,6 +2,7 @@ package devices
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"time"
 
@@ -91,6 +92,9 @@ type Command struct {
 	Checked bool
 	Tag     uint64 // the caller's; copied into traces and errors
 
+	// Run, where not nil, are commands that follow this one as one with it. Only a Runner is given some.
+	Run *Run
+
 	// Dst and Src of an OpMarker say, where Size is not 0, what the host does itself: it
 	// has written Size bytes at Dst, or reads those at Src from the end of the marker on.
 	// Only devices that keep no bytes look at them, and others may not be told.
@@ -117,6 +121,34 @@ type Command struct {
 	// command as any, says when, and ends its point when it is told to. A queue may
 	// do the copy itself, within Submit where the command is Awaited; those with a pace do.
 	Carrier Carrier
+}
+
+// Run is what makes a command the first of a run: the commands behind it, which have no waits and no points of their own. The
+// run begins when the first may, and its one point ends with all of them. The failure of one is the run's: which of the others have
+// run is not said then. Of the commands behind the first only counts what they do.
+//
+// A run that is submitted again and again has room for what its queue makes of it, which is used within Submit.
+type Run struct {
+	Then    []Command
+	Form    any  // the queue's own form of all of it; nil where a command is another than the last time
+	Changed bool // arguments are others than the last time, each of the same kind and values of the same size; cleared by the queue
+}
+
+// Then are the commands behind the first of a run.
+func (c *Command) Then() []Command {
+	if c.Run == nil {
+		return nil
+	}
+	return c.Run.Then
+}
+
+// Of says of an error of command i of a run which one that is; of a command alone it says nothing.
+func (c *Command) Of(i int, err error) error {
+	n := len(c.Then())
+	if n == 0 || err == nil {
+		return err
+	}
+	return fmt.Errorf("run of %d commands, which begins with %d, command %d of it: %w", 1+n, c.Tag, i, err)
 }
 
 // Carrier does a copy in place of a queue.

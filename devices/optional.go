@@ -6,7 +6,7 @@ import (
 	"godwit/mem"
 )
 
-// What only some devices and queues can do, in four groups. Each is found by presence; what a driver
+// What only some devices and queues can do, in five groups. Each is found by presence; what a driver
 // lacks the packages above it do in another way.
 
 // Host memory: whose blocks are bytes of this process.
@@ -125,6 +125,15 @@ type Windowed interface {
 	Connect(ctx context.Context, other Device) error
 	// Connected is nil from a Connect on until the link is lost, and then says why.
 	Connected(other Device) error
+}
+
+// Graphs.
+
+// Runner is an in-order Queue that takes commands as one.
+type Runner interface {
+	Queue
+	// InRun reports whether a command can be one of a run (Command.Then), by its operation. It does not change.
+	InRun(op Op) bool
 }
 
 // Virtual time: package devices/virtual.

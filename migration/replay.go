@@ -98,8 +98,8 @@ func (p *Planner) uses(dst *Plan, a *mem.Access) {
 	}
 }
 
-// Waits appends what a command waits for. Points may be in it twice, and may have been reached.
-func (r *Replay) Waits(dst []mem.Wait, op *RoundOp) []mem.Wait { return r.waits(dst, &op.own) }
+// Waits appends what the commands of a run wait for. Points may be in it twice, and may have been reached.
+func (r *Replay) Waits(dst []mem.Wait, of *Run) []mem.Wait { return r.waits(dst, &of.own) }
 
 func (r *Replay) waits(dst []mem.Wait, n *needs) []mem.Wait {
 	for _, d := range n.nodes {
@@ -125,7 +125,7 @@ func (p *Planner) Prepare(dst *Plan, r *Replay, op *RoundOp) {
 	}
 	dst.edits = p.edits
 	if op.Command >= 0 {
-		dst.Waits = r.Waits(dst.Waits, op)
+		dst.Waits = r.waits(dst.Waits, &op.own)
 		return
 	}
 	for _, g := range op.plan.groups {

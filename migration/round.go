@@ -27,8 +27,12 @@ type Round struct {
 	Last   []int        // the commands, ascending, whose failure no other command or copy of the round would be told of
 	Bytes  uint64       // that the copies move
 	Copies int
+	// Joined has for each command the run that it is the first of, nil where it is another's; Alone for each a run of its own.
+	Joined, Alone []*Run
+	Runs          int // of Joined
 
 	commands  int
+	at        []int32      // by command: its place in Ops
 	accessing uint64       // of the commands, those with accesses
 	touches   []mem.Access // of bytes that nobody in the round has written by then: they wait for who used them before it
 	used      []mem.Access // all that is accessed, each once
@@ -50,6 +54,8 @@ type RoundCommand struct {
 	Queue     int
 	Accesses  []mem.Access
 	Undefined []mem.Access
+	After     []int // earlier commands that it waits for, and fails with
+	Joins     bool  // it may be one of a run
 }
 
 // RoundOp is a command of a round, whose plan has its accesses and no steps; or, where Command
@@ -141,7 +147,7 @@ func PlanRound(topo *mem.Topology, buffers []RoundBuffer, inOrder []bool, comman
 	}
 	for i := range accs {
 		w.undefine(commands[i].Undefined)
-		if err := w.command(r, accs[i], i, commands[i].Queue); err != nil {
+		if err := w.command(r, accs[i], i, &commands[i]); err != nil {
 			return nil, err
 		}
 		if len(ahead[i]) > 0 {
@@ -156,8 +162,12 @@ func PlanRound(topo *mem.Topology, buffers []RoundBuffer, inOrder []bool, comman
 		}
 	}
 	w.end(r, buffers)
+	r.join(commands, inOrder)
 	return r, nil
 }
+
+// Op is the operation that a command is.
+func (r *Round) Op(command int) *RoundOp { return &r.Ops[r.at[command]] }
 
 // undefine takes the content of bytes away.
 func (w *rounds) undefine(accs []mem.Access) {
@@ -238,7 +248,7 @@ func (w *rounds) commit(plan *Plan, command, queue int) (wrote bool) {
 }
 
 // command is the second pass over a command: nothing has to be copied for it any more.
-func (w *rounds) command(r *Round, accs []mem.Access, i, queue int) error {
+func (w *rounds) command(r *Round, accs []mem.Access, i int, c *RoundCommand) error {
 	op := RoundOp{Command: i, Node: i}
 	if err := w.p.Plan(&op.plan, accs); err != nil {
 		return fmt.Errorf("command %d of a round: %w", i, err)
@@ -246,7 +256,10 @@ func (w *rounds) command(r *Round, accs []mem.Access, i, queue int) error {
 	if len(op.plan.Steps) > 0 {
 		return fmt.Errorf("command %d of a round reads %v, which were not brought: %w", i, op.plan.Steps[0].Range, mem.ErrInvalidOperation)
 	}
-	n := w.needs(op.plan.Waits, w.lines[queue])
+	n := w.needs(op.plan.Waits, w.lines[c.Queue])
+	for _, k := range c.After {
+		n.nodes = append(n.nodes, dep{int32(k), mem.Data})
+	}
 	w.tells(n.nodes)
 	for _, a := range op.plan.Accesses {
 		w.touch(r, &n, a)
@@ -258,7 +271,8 @@ func (w *rounds) command(r *Round, accs []mem.Access, i, queue int) error {
 	if op.own = n; len(accs) > 0 {
 		r.accessing++
 	}
-	r.writes[i] = w.commit(&op.plan, i, queue)
+	r.writes[i] = w.commit(&op.plan, i, c.Queue)
+	r.at = append(r.at, int32(len(r.Ops)))
 	r.Ops = append(r.Ops, op)
 	return nil
 }

@@ -20,7 +20,6 @@ type Graph struct {
 	rec      *Recording       // immutable: it is over
 	round    *migration.Round // immutable; nil where plain says so
 	spans    []migration.Span // immutable: what has to lie in one block each, by number of the root
-	last     []int            // immutable: commands whose failure no other would tell of
 	plain    string           // immutable: why commands are enqueued one by one; "" where they need not
 	queues   []*Queue         // immutable: of the commands
 	programs []*Program       // immutable: of their kernels
@@ -41,6 +40,7 @@ type Graph struct {
 // GraphFigures say what a graph does.
 type GraphFigures struct {
 	Commands int    // recorded
+	Runs     int    // that queues are given the commands as, where nobody asks for the end of each
 	Copies   int    // of what a round has written, in each replay
 	Bytes    uint64 // that these move in a replay
 	Entry    uint64 // bytes that the last replay moved before its first command, since they were not where it reads them
@@ -82,11 +82,23 @@ type Bindings struct {
 	Events []Event
 }
 
-// ReplayError says that a replay ended early: so many of its commands were accepted, as if
-// enqueued; what came behind has had no effect.
+// ReplayError says that a replay ended early. Of its commands so many were accepted, as if enqueued, and of those
+// behind them the ones that Beyond lists, which were in runs of other queues. The others have had no effect.
 type ReplayError struct {
 	Accepted int
+	Beyond   []int
 	Err      error
+}
+
+// replayError is that of command i; points has those of the commands that were accepted.
+func replayError(i int, points []mem.Point, err error) *ReplayError {
+	e := &ReplayError{Accepted: i, Err: err}
+	for k := i; k < len(points); k++ {
+		if !points[k].IsZero() {
+			e.Beyond = append(e.Beyond, k)
+		}
+	}
+	return e
 }
 
 func (e *ReplayError) Error() string {
@@ -109,22 +121,9 @@ func newGraph(rec *Recording) (*Graph, error) {
 			g.programs = append(g.programs, k.launch.Kernel.prog)
 		}
 	}
-	told := make([]bool, len(rec.commands))
-	for i := range rec.commands {
-		for _, k := range rec.commands[i].after {
-			told[k] = true
-		}
-	}
-	last := g.all()
 	if g.plain == "" {
 		if err := g.plan(); err != nil {
 			return nil, err
-		}
-		last = g.round.Last
-	}
-	for _, k := range last {
-		if !told[k] {
-			g.last = append(g.last, k)
 		}
 	}
 	g.bound = newInstance(rec.commands)
@@ -149,7 +148,9 @@ func (g *Graph) plan() (err error) {
 	var commands []migration.RoundCommand
 	for i := range rec.commands {
 		k := &rec.commands[i]
-		commands = append(commands, migration.RoundCommand{Queue: slices.Index(g.queues, k.req.q), Accesses: k.accs, Undefined: k.begins})
+		commands = append(commands, migration.RoundCommand{
+			Queue: slices.Index(g.queues, k.req.q), Accesses: k.accs, Undefined: k.begins, After: k.after, Joins: k.joins(),
+		})
 		g.spans = append(g.spans, k.spans...)
 		for _, a := range k.accs {
 			g.spans = append(g.spans, migration.Span{Buffer: a.Buffer, Memory: g.c.topo.Store(a.Memory), Range: a.Range})
@@ -164,8 +165,8 @@ func (g *Graph) plan() (err error) {
 		g.onHost[n.Buffer] = g.onHost[n.Buffer] || n.Memory == mem.Host
 	}
 	g.now = migration.NewReplay(g.round, len(rec.roots))
-	g.at, g.blocks, g.prepared = make([]*root, len(rec.roots)), make([]placed, len(g.spans)), make([]prepared, len(rec.commands))
-	g.figures.Copies, g.figures.Bytes = g.round.Copies, g.round.Bytes
+	g.at, g.blocks, g.prepared = make([]*root, len(rec.roots)), make([]placed, len(g.spans)), newPrepared(g.round)
+	g.figures.Runs, g.figures.Copies, g.figures.Bytes = g.round.Runs, g.round.Copies, g.round.Bytes
 	g.figures.Transients, g.figures.Live = rec.memory()
 	return nil
 }

@@ -143,7 +143,7 @@ type plain struct {
 	ahead  *eviction.Round // what evictions go by
 }
 
-// plainly begins with the plain route, behind r.points. c.mu is held.
+// plainly begins with the plain route, for the commands of which r.points has none. c.mu is held.
 func (r *replay) plainly(to *Bindings, why error) (p *plain, err error) {
 	g, rec := r.g, r.g.rec
 	p = &plain{own: &loose{c: g.c}, user: slices.Clone(g.user)}
@@ -161,7 +161,7 @@ func (r *replay) plainly(to *Bindings, why error) (p *plain, err error) {
 	p.instance = newInstance(commands)
 	if err := p.bind(&bound); err != nil {
 		p.own.drop(len(commands))
-		return nil, &ReplayError{len(r.points), err}
+		return nil, replayError(max(0, slices.Index(r.points, mem.Point{})), r.points, err)
 	}
 	p.ahead = p.expected(g.c, roots)
 	g.figures.Replays, g.figures.Plain, g.figures.Why = g.figures.Replays+1, g.figures.Plain+1, why.Error()
@@ -190,7 +190,11 @@ func (r *replay) enqueue(ctx context.Context, q *Queue, to *Bindings) (Event, er
 	defer r.end()
 	points := append(r.points, make([]mem.Point, len(p.commands)-len(r.points))...)
 	before := make([]mem.Point, len(g.rec.queues)) // the last point on each
-	for i := len(r.points); i < len(points); i++ {
+	for i := range points {
+		if !points[i].IsZero() {
+			before[p.commands[i].queue] = points[i]
+			continue
+		}
 		k := &p.commands[i]
 		if p.arenas && len(k.begins) > 0 {
 			c.discard(g.rec.roots, k.begins)
@@ -213,7 +217,7 @@ func (r *replay) enqueue(ctx context.Context, q *Queue, to *Bindings) (Event, er
 			}
 		}
 		if err != nil {
-			return Event{}, &ReplayError{i, err}
+			return Event{}, replayError(i, points, err)
 		}
 		before[k.queue] = points[i]
 		p.own.release(i)
@@ -221,11 +225,11 @@ func (r *replay) enqueue(ctx context.Context, q *Queue, to *Bindings) (Event, er
 	c.lock()
 	defer c.unlock()
 	if err := q.live(); err != nil {
-		return Event{}, &ReplayError{len(points), err}
+		return Event{}, replayError(len(points), nil, err)
 	}
 	e, err := g.close(q, points, g.all(), p.user, r.called)
 	if err != nil {
-		return Event{}, &ReplayError{len(points), err}
+		return Event{}, replayError(len(points), nil, err)
 	}
 	return e, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"godwit/devices"
 	"godwit/mem"
@@ -171,7 +172,7 @@ func (g *Graph) checkSlot(in *Bindings, i int) error {
 type replay struct {
 	g      *Graph
 	called int64
-	points []mem.Point // of the commands that were accepted, when it goes on as plain.go has it
+	points []mem.Point // of the commands, when it goes on as plain.go has it: of those that were accepted; nil where none was
 	rest   *plain      // how it does; nil where it need not
 }
 
@@ -212,26 +213,49 @@ func (r *replay) prepared(req *request, in *Bindings, wait []Event) (Event, erro
 	}
 	c.planner.Enter(&g.now, g.round)
 	g.refresh()
+	clear(g.now.Points)
+	runs := g.runs(in)
 	for i := range g.round.Ops {
 		op := &g.round.Ops[i]
 		var err error
 		if op.Command < 0 {
 			err = g.ahead(req, op)
-		} else {
-			err = r.command(op, in.Events)
+		} else if run := runs[op.Command]; run != nil {
+			err = r.run(run, in.Events)
 		}
 		if err != nil {
-			r.points = g.commitFirst(i)
+			r.points = g.commitAccepted()
 			return Event{}, errPlain(err.Error())
 		}
 	}
 	c.planner.CommitRound(&g.now, g.round)
 	g.figures.Replays++
-	e, err := g.close(req.q, g.now.Points, g.last, g.user, r.called)
+	e, err := g.close(req.q, g.now.Points, g.round.Last, g.user, r.called)
 	if err != nil {
-		return Event{}, &ReplayError{len(g.rec.commands), err}
+		return Event{}, replayError(len(g.rec.commands), nil, err)
 	}
 	return e, nil
+}
+
+// runs are the runs that a replay's commands go to their queues as, by first command: of one command each where somebody asks for
+// the end of each.
+func (g *Graph) runs(in *Bindings) []*migration.Run {
+	if len(in.Events) > 0 || g.c.tellsEnds() || slices.ContainsFunc(in.Queues, func(q *Queue) bool { return !q.runs() }) {
+		return g.round.Alone
+	}
+	return g.round.Joined
+}
+
+// runs reports whether the queue takes several commands as one.
+func (q *Queue) runs() bool {
+	_, ok := q.dev.(devices.Runner)
+	return ok && q.inOrder && !q.profiling
+}
+
+// joins reports whether a recorded command may be one of a run.
+func (k *recorded) joins() bool {
+	does, ok := map[opcode]devices.Op{opLaunch: devices.OpLaunch, opCopy: devices.OpCopy, opFill: devices.OpFill}[k.req.op]
+	return ok && k.req.q.runs() && k.req.q.dev.(devices.Runner).InRun(does)
 }
 
 // begin checks what the replay needs, and binds the slots. c.mu is held.
@@ -385,36 +409,37 @@ func (g *Graph) traceAhead(req *request, err error) {
 	c.traceCommand(req, nil, 0, 0, mem.Point{}, err)
 }
 
-// command submits a recorded command. c.mu is held.
-func (r *replay) command(op *migration.RoundOp, events []Event) error {
+// run submits the commands of a run. c.mu is held.
+func (r *replay) run(run *migration.Run, events []Event) error {
 	g, c, s := r.g, r.g.c, &r.g.c.scratch
-	k := &g.bound.commands[op.Command]
+	first := run.Commands[0]
+	k := &g.bound.commands[first]
 	req := &k.req
 	s.user = append(s.user[:0], g.user...)
 	if !req.q.inOrder {
 		req.q.addOrder(req.op, k.listless)
 	}
-	s.waits = append(s.waits[:0], s.user...)
-	for _, i := range k.after {
-		s.waits = append(s.waits, mem.Wait{Point: g.now.Points[i], Kind: mem.Data})
-	}
-	s.waits = g.now.Waits(s.waits, op)
-	cmd := g.command(op.Command)
+	s.waits = g.now.Waits(append(s.waits[:0], s.user...), run)
+	cmd := g.command(run)
 	cmd.Unobserved = len(events) == 0 && !c.tellsEnds()
 	p, err := c.submitCommand(req, cmd)
 	if err != nil {
 		return err
 	}
-	g.now.Points[op.Command] = p
-	c.commandSeq++
+	for _, i := range run.Commands {
+		g.now.Points[i] = p
+	}
 	if req.op == opBarrier {
 		req.q.barrier = p
 	}
-	if len(events) > 0 {
-		events[op.Command] = c.events.add(c, req.q, c.commandSeq, p)
-	}
-	if c.opts.Trace != nil || c.evicting.observer != nil {
-		r.tell(op, k, p)
+	for _, i := range run.Commands {
+		c.commandSeq++
+		if len(events) > 0 {
+			events[i] = c.events.add(c, req.q, c.commandSeq, p)
+		}
+		if c.opts.Trace != nil || c.evicting.observer != nil {
+			r.tell(g.round.Op(i), &g.bound.commands[i], p)
+		}
 	}
 	return nil
 }
@@ -432,28 +457,25 @@ func (r *replay) tell(op *migration.RoundOp, k *recorded, p mem.Point) {
 	}
 }
 
-// commitFirst commits the operations before number i, and of that what was accepted, one by
-// one, and returns the points of the commands. c.mu is held.
-func (g *Graph) commitFirst(i int) (points []mem.Point) {
+// commitAccepted commits what was accepted of a replay, one by one, and returns the points of the commands; nil where none was. In
+// the order of the recording: what was accepted of several queues has nothing to do with what was not between it. c.mu is held.
+func (g *Graph) commitAccepted() (points []mem.Point) {
 	p, plan := g.c.planner, &g.c.scratch.plan
-	for k := range g.round.Ops[:i+1] {
+	for k := range g.round.Ops {
 		op := &g.round.Ops[k]
-		if k == i && op.Command >= 0 {
-			break
-		}
 		p.Prepare(plan, &g.now, op)
-		if op.Command >= 0 {
-			p.Commit(plan, g.now.Points[op.Command])
-			points = append(points, g.now.Points[op.Command])
-			continue
-		}
-		for n := range plan.Steps {
-			if at := g.now.Points[op.Node+n]; !at.IsZero() {
-				p.CommitStep(plan, n, at)
+		if op.Command < 0 {
+			for n := range plan.Steps {
+				if at := g.now.Points[op.Node+n]; !at.IsZero() {
+					p.CommitStep(plan, n, at)
+				}
 			}
+		} else if at := g.now.Points[op.Command]; !at.IsZero() {
+			p.Commit(plan, at)
+			points = g.now.Points[:len(g.rec.commands)]
 		}
 	}
-	return points
+	return slices.Clone(points)
 }
 
 // placed is where a span is.
@@ -466,9 +488,26 @@ type placed struct {
 // another, a launch is patched, and what else there is made again.
 type prepared struct {
 	ready  bool
-	cmd    devices.Command
+	cmd    *devices.Command
+	run    *devices.Run // that it is given as, where it has the place of cmd
 	args   []devices.Arg
 	values []byte
+}
+
+// newPrepared has room for a round's commands.
+func newPrepared(of *migration.Round) []prepared {
+	list := make([]prepared, len(of.Joined))
+	for _, x := range of.Joined {
+		if x == nil {
+			continue
+		}
+		cmds := make([]devices.Command, len(x.Commands))
+		run := &devices.Run{Then: cmds[1:]}
+		for k, i := range x.Commands {
+			list[i].cmd, list[i].run = &cmds[k], run
+		}
+	}
+	return list
 }
 
 // refresh brings the prepared commands up to where things are, and what values, now. c.mu is held.
@@ -492,6 +531,7 @@ func (g *Graph) refresh() {
 		for _, v := range list {
 			if p := &g.prepared[v.command]; p.ready {
 				copy(p.args[v.arg].Value, g.bound.commands[v.command].launch.Args[v.arg].value())
+				p.run.Changed = true
 			}
 		}
 	}
@@ -511,24 +551,37 @@ func (g *Graph) repoint(i int) {
 			k.req.q.point(&p.args[n], b, m)
 		}
 	}
+	p.run.Changed = true
 }
 
-// command is what the queue of command i is given. c.mu is held.
-func (g *Graph) command(i int) *devices.Command {
+// command is what the queue of a run is given. c.mu is held.
+func (g *Graph) command(run *migration.Run) *devices.Command {
+	for _, i := range run.Commands {
+		g.prepare(i)
+	}
+	p := &g.prepared[run.Commands[0]]
+	if p.cmd.Run = nil; len(run.Commands) == 1+len(p.run.Then) && p.ready {
+		p.cmd.Run = p.run
+	}
+	p.cmd.Tag = g.c.commandSeq + 1
+	return p.cmd
+}
+
+// prepare sees that command i is ready. c.mu is held.
+func (g *Graph) prepare(i int) {
 	c, k, p := g.c, &g.bound.commands[i], &g.prepared[i]
 	if !p.ready {
 		c.command(&k.req, k.launch)
 		p.keep(&c.scratch.cmd)
 		c.forget()
+		p.run.Form = nil
 		p.ready = !k.req.op.usesHostMemory() // which may be page-locked since, or no more
 	}
-	p.cmd.Tag = c.commandSeq + 1
-	return &p.cmd
 }
 
 // keep copies a command.
 func (p *prepared) keep(cmd *devices.Command) {
-	p.cmd = *cmd
+	*p.cmd = *cmd
 	p.args, p.values = append(p.args[:0], cmd.Args...), p.values[:0]
 	for i := range p.args {
 		p.values = append(p.values, p.args[i].Value...)

@@ -53,6 +53,7 @@ func (p *prepared) relaunch(l *Launch) {
 	copy(p.cmd.Global[:], l.Global)
 	copy(p.cmd.Local[:], l.Local)
 	copy(p.cmd.Offset[:], l.Offset)
+	p.run.Form = nil
 	for i := 0; i < len(l.Args) && p.ready; i++ {
 		a, arg := &l.Args[i], &p.args[i]
 		switch {

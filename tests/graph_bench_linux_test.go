@@ -213,6 +213,7 @@ func BenchmarkGraph(b *testing.B) {
 				}
 			}
 			b.ReportMetric(allocs, "allocs/changed")
+			b.ReportMetric(float64(s.graph.Figures().Runs), "runs")
 			require.Zero(b, s.graph.Figures().Plain, s.graph.Figures().Why)
 		})
 	}

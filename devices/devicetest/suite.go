@@ -62,6 +62,7 @@ func Run(t *testing.T, open func(t testing.TB) devices.Device, opts ...Option) {
 		{"Launch/Arguments", testLaunchArguments},
 		{"Launch/OverOneBlock", testLaunchesOverOneBlock},
 		{"Launch/InPlace", testLaunchesInPlace},
+		{"Launch/Runs", testRuns},
 		{"Launch/Rules", testLaunchRules},
 		{"Launch/WritePromisesHold", testPromises},
 		{"Launch/HostCalls", testHostCalls},

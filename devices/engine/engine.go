@@ -240,13 +240,24 @@ func (e *engine) hostCall(f func(context.Context) error) error {
 	return f(context.Background())
 }
 
-// protect runs a command and turns a panic into its error.
+// protect runs a command, and those behind it in its run until one fails. It turns a panic into an error.
 func (e *engine) protect(cmd *devices.Command) (err error) {
+	at, then, doing := 0, cmd.Then(), cmd
 	defer func() {
 		if v := recover(); v != nil {
-			err = fmt.Errorf("%v on device %s panicked: %v: %w", cmd.Op, e.opts.Name, v, mem.ErrFault)
+			err = fmt.Errorf("%v on device %s panicked: %v: %w", doing.Op, e.opts.Name, v, mem.ErrFault)
 		}
+		err = cmd.Of(at, err)
 	}()
+	for err = e.do(cmd); err == nil && at < len(then); {
+		doing = &then[at]
+		at++
+		err = e.do(doing)
+	}
+	return err
+}
+
+func (e *engine) do(cmd *devices.Command) error {
 	switch cmd.Op {
 	case devices.OpMarker:
 		return nil

@@ -61,6 +61,7 @@ type timed struct {
 var (
 	_ devices.Queue  = (*Queue)(nil)
 	_ devices.Prompt = (*Queue)(nil)
+	_ devices.Runner = (*Queue)(nil)
 )
 
 // newQueue opens a queue. It fails with mem.ErrClosed after Close.
@@ -91,6 +92,9 @@ func (q *Queue) Submit(cmd *devices.Command, waits []mem.Wait) (mem.Point, error
 		return mem.Point{}, err
 	}
 	clearWay := q.engine.instant[cmd.Op] && (cmd.Op != devices.OpCopy || cmd.Late == nil && (cmd.Carrier == nil || cmd.Awaited))
+	for i, then := 0, cmd.Then(); clearWay && i < len(then); i++ {
+		clearWay = q.engine.instant[then[i].Op]
+	}
 	for i := 0; clearWay && i < len(waits); i++ {
 		p := waits[i].Point
 		clearWay = p.Succeeded() || waits[i].Kind == mem.Order && p.Reached()
@@ -146,6 +150,11 @@ func (q *Queue) Submit(cmd *devices.Command, waits []mem.Wait) (mem.Point, error
 	}
 	r.release(mem.Point{})
 	return p, nil
+}
+
+// InRun implements devices.Runner. In virtual time each command has times of its own.
+func (q *Queue) InRun(op devices.Op) bool {
+	return q.engine.opts.Pace == nil && (op == devices.OpLaunch || op == devices.OpFill || op == devices.OpCopy)
 }
 
 // refused is why a queue that was closed does not do something.

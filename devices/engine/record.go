@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"iter"
 	"slices"
 	"unsafe"
 
@@ -117,15 +118,22 @@ func (r *record) op() devices.Op {
 // timed reports whether the record's times are kept.
 func (r *record) timed() bool { return r.work != nil && r.work.times.Queued != 0 }
 
-// fill copies cmd into the work, so that nothing of it is the caller's but the
+// fill copies cmd, and those behind it in its run, into the work, so that nothing of it is the caller's but the
 // bytes to be copied.
 func (w *todo) fill(cmd *devices.Command) {
-	args := append(w.cmd.Args[:0], cmd.Args...)
-	w.cmd = *cmd
-	w.cmd.Args = args
-	need := len(cmd.Pattern)
-	for i := range cmd.Args {
-		need += len(cmd.Args[i].Value) + 7
+	args, run, need := w.cmd.Args[:0], w.cmd.Run, 0
+	if w.cmd = *cmd; len(cmd.Then()) > 0 && run == nil {
+		run = new(devices.Run)
+	}
+	if w.cmd.Run = run; run != nil {
+		run.Then = append(run.Then[:0], cmd.Then()...)
+	}
+	for c := range w.commands() {
+		args = append(args, c.Args...)
+		need += len(c.Pattern) + 7
+		for i := range c.Args {
+			need += len(c.Args[i].Value) + 7
+		}
 	}
 	w.bytes = slices.Grow(w.bytes[:0], need)
 	keep := func(b *[]byte) { // at an 8-byte boundary
@@ -133,18 +141,47 @@ func (w *todo) fill(cmd *devices.Command) {
 		w.bytes = append(w.bytes[:start], *b...)
 		*b = w.bytes[start:len(w.bytes):len(w.bytes)]
 	}
-	keep(&w.cmd.Pattern)
-	for i := range args {
-		if len(args[i].Value) > 0 {
-			keep(&args[i].Value)
+	rest := args
+	for c := range w.commands() {
+		n := len(c.Args)
+		c.Args, rest = rest[:n:n], rest[n:]
+		keep(&c.Pattern)
+		for i := range c.Args {
+			if len(c.Args[i].Value) > 0 {
+				keep(&c.Args[i].Value)
+			}
+		}
+	}
+	w.cmd.Args = args[:len(w.cmd.Args)]
+}
+
+// commands yields what the work has to do.
+func (w *todo) commands() iter.Seq[*devices.Command] {
+	return func(yield func(*devices.Command) bool) {
+		if !yield(&w.cmd) {
+			return
+		}
+		then := w.cmd.Then()
+		for i := range then {
+			if !yield(&then[i]) {
+				return
+			}
 		}
 	}
 }
 
 // clear drops what the work refers to and keeps its storage.
 func (w *todo) clear() {
-	clear(w.cmd.Args)
-	w.cmd, w.times = devices.Command{Args: w.cmd.Args[:0]}, devices.Times{}
+	n, run := len(w.cmd.Args), w.cmd.Run
+	if run != nil {
+		for i := range run.Then {
+			n += len(run.Then[i].Args) // which lie behind the first's
+		}
+		clear(run.Then)
+		run.Then = run.Then[:0]
+	}
+	clear(w.cmd.Args[:n])
+	w.cmd, w.times = devices.Command{Args: w.cmd.Args[:0], Run: run}, devices.Times{}
 	if n := w.notes; n != nil {
 		n.failed, n.needs = nil, n.needs[:0]
 	}

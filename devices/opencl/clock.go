@@ -18,7 +18,7 @@ func (d *Device) readClock() (r engine.Reading, ok bool) {
 	cmd := ocl.Command{Queue: d.service, Op: ocl.Marker}
 	d.host.do(func() {
 		r.Before = devices.Now()
-		st := cmd.Submit(nil, ocl.SetArgs{}, nil, nil, ocl.Tag{})
+		st := cmd.Submit(nil, nil, nil, ocl.Tag{})
 		r.After = devices.Now()
 		if st != 0 {
 			return

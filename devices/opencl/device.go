@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 
 	"godwit/devices"
@@ -30,16 +31,18 @@ type Device struct {
 	memory *storage.Blocks
 	store  *store
 
-	service ocl.Queue // touches fresh memory, maps pinned memory, tells the device's clock
-	clock   *engine.Clock
-	node    int // of the NUMA nodes
-	pinned  *storage.PinnedNodes
-	staging staging
-	carves  bool         // immutable: blocks may be carved
-	direct  bool         // immutable: blocks are in this process's memory; see direct.go
-	busy    atomic.Int32 // queues and modules not yet closed
-	lost    atomic.Bool  // the device reported that it is gone
-	closed  atomic.Bool
+	service   ocl.Queue // touches fresh memory, maps pinned memory, tells the device's clock
+	clock     *engine.Clock
+	node      int // of the NUMA nodes
+	pinned    *storage.PinnedNodes
+	staging   staging
+	carves    bool       // immutable: blocks may be carved
+	direct    bool       // immutable: blocks are in this process's memory; see direct.go
+	launching sync.Mutex // held to set arguments of its kernels, which are their state, and to launch them
+
+	busy   atomic.Int32 // queues and modules not yet closed
+	lost   atomic.Bool  // the device reported that it is gone
+	closed atomic.Bool
 }
 
 var (

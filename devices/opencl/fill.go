@@ -5,6 +5,7 @@ package opencl
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"godwit/devices"
 	"godwit/devices/engine"
@@ -15,14 +16,22 @@ import (
 
 // fill copies the command into r and finds the cl objects it names.
 func (r *record) fill(cmd *devices.Command) error {
-	d := r.q.dev
-	r.cmd.Queue = r.q.cl
 	if r.q.timing {
 		r.times.Queued = devices.Now()
 	}
 	if r.host.worker != nil {
 		r.runner = runInWorker
 	}
+	if cmd.Run != nil && cmd.Op == devices.OpLaunch {
+		return r.fillRun(cmd)
+	}
+	return r.fillOne(cmd)
+}
+
+// fillOne is fill for a command alone.
+func (r *record) fillOne(cmd *devices.Command) error {
+	d := r.q.dev
+	r.cmd.Queue = r.q.cl
 	switch cmd.Op {
 	case devices.OpMarker:
 		r.cmd.Op = ocl.Marker
@@ -260,12 +269,11 @@ func (r *record) fillLaunch(cmd *devices.Command) error {
 	if !ok || k.dev != d {
 		return fmt.Errorf("device %s: kernel %s was not built for it: %w", d.name, cmd.Kernel.Name(), mem.ErrInvalidKernel)
 	}
-	if err := k.use(); err != nil {
+	if err := r.uses(k); err != nil {
 		return err
 	}
-	r.kernel = k
 	c := &r.cmd
-	c.Op, c.Kernel, c.Dims, c.Args = ocl.Launch, k.cl, uint32(cmd.Dims), uint32(len(k.args))
+	c.Op, c.Kernel, c.Set, c.Dims, c.Args = ocl.Launch, k.cl, k.set, uint32(cmd.Dims), uint32(len(k.args))
 	c.Reached = uint32(len(cmd.Args) - len(k.args))
 	c.Global, c.Local, c.Off = cmd.Global, devices.LocalSize(cmd.Dims, &cmd.Global, &cmd.Local, &d.info), cmd.Offset
 	if c.Local[0] != 0 {
@@ -282,6 +290,18 @@ func (r *record) fillLaunch(cmd *devices.Command) error {
 	return nil
 }
 
+// uses keeps a kernel until r has ended.
+func (r *record) uses(k *Kernel) error {
+	if slices.Contains(r.kernels, k) {
+		return nil
+	}
+	if err := k.use(); err != nil {
+		return err
+	}
+	r.kernels = append(r.kernels, k)
+	return nil
+}
+
 // fillArg encodes one argument.
 func (r *record) fillArg(a *devices.Arg) error {
 	switch a.Kind {
@@ -295,13 +315,9 @@ func (r *record) fillArg(a *devices.Arg) error {
 		if a.Device != nil && a.Device != devices.Device(r.q.dev) {
 			return r.fillInPlace(a)
 		}
-		var m ocl.Mem
-		if !a.Block.IsZero() {
-			at, err := r.q.dev.locate(a.Block, a.Off, a.Size, true)
-			if err != nil {
-				return err
-			}
-			m = at.mem
+		m, err := r.q.dev.argument(a)
+		if err != nil {
+			return err
 		}
 		r.args = ocl.AppendMem(r.args, m)
 	}

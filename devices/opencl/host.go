@@ -21,7 +21,7 @@ import (
 // OpenCL's callbacks put (record, status) into the sink, a list in C, and never
 // enter Go. A record is free again only when its callback has come.
 //
-// Lock order: a queue's submit order (the caller's), kernel.mu, mu, then the locks of
+// Lock order: a queue's submit order (the caller's), Device.launching, mu, then the locks of
 // batches (Stage, Ended) and of mem.Timelines. Nothing is called under mu that takes long:
 // no OpenCL call is, but those that read the times of an event that has ended (profile.go).
 type host struct {

@@ -149,11 +149,22 @@ func (h *host) enqueueUnlocks(r *record) error {
 		if !x.point.IsZero() && !x.hops { // it was held: OpenCL knows of it only now
 			x.submits()
 		}
-		if err != nil {
+		if err != nil && x.event == 0 {
 			x.callbackDue = false // none comes; where one does, it may have come by now
 		}
 	}
-	return err
+	return r.partly(err)
+}
+
+// partly has a run go on of which OpenCL took only the first commands, to fail when these have ended. Any other error it returns.
+func (r *record) partly(err error) error {
+	if err == nil || len(r.run) == 0 || r.run[0].Enqueued == 0 {
+		return err
+	}
+	if r.failure = err; r.event == 0 { // they have ended
+		r.completed, r.status = true, waitFailed
+	}
+	return nil
 }
 
 // behindEdges lists the events of r's edges, and flushes their queues.
@@ -182,33 +193,49 @@ func (r *record) give(t ocl.Tag) error {
 		return r.batch.enqueue(r.host, r.handles)
 	case r.hops:
 		return r.giveHop()
-	case r.kernel != nil:
-		r.kernel.mu.Lock()
-		st = r.cmd.Submit(r.args, r.kernel.set, r.handles, nil, t)
-		r.kernel.mu.Unlock()
+	case len(r.kernels) > 0:
+		r.q.dev.launching.Lock()
+		st = ocl.SubmitRun(r.commands(), r.args, r.handles, nil, t)
+		r.q.dev.launching.Unlock()
 	default:
 		r.pinBytes()
-		st = r.cmd.Submit(r.args, ocl.SetArgs{}, r.handles, r.bytes, t)
+		st = r.cmd.Submit(r.args, r.handles, r.bytes, t)
+	}
+	out := &r.commands()[0]
+	if r.event = out.Event; out.NoEvent == 0 || !r.host.quirks.startsAtOnce {
+		r.q.dirty.Store(true)
 	}
 	if r.q.dev.sees(st) != 0 {
 		return r.refusal(st)
-	}
-	r.event = r.cmd.Event
-	if r.cmd.NoEvent == 0 || !r.host.quirks.startsAtOnce {
-		r.q.dirty.Store(true)
 	}
 	return nil
 }
 
 // refusal is the error of a command that OpenCL did not take, or not carry out.
 func (r *record) refusal(st ocl.Status) error {
-	if r.kernel != nil {
-		if i := int(r.cmd.FailedArg); i >= 0 && i < len(r.kernel.args) {
-			return statusError(st, "kernel %s on device %s, argument %d (%s)", r.kernel.name, r.q.dev.name, i, r.kernel.args[i].Name)
-		}
-		return statusError(st, "kernel %s on device %s", r.kernel.name, r.q.dev.name)
+	run := r.commands()
+	n := int(run[0].Enqueued)
+	switch {
+	case len(r.kernels) == 0:
+		return statusError(st, "%v on device %s", r.op, r.q.dev.name)
+	case n == len(run) && n > 1: // OpenCL took all
+		return statusError(st, "run of %d launches on device %s, the last of kernel %s", n, r.q.dev.name, r.kernelOf(n-1).name)
 	}
-	return statusError(st, "%v on device %s", r.op, r.q.dev.name)
+	n = min(n, len(run)-1)
+	k, where := r.kernelOf(n), ""
+	if len(run) > 1 {
+		where = fmt.Sprintf("run of %d launches, launch %d: ", len(run), n)
+	}
+	if i := int(run[0].FailedArg); i >= 0 && i < len(k.args) {
+		return statusError(st, "%skernel %s on device %s, argument %d (%s)", where, k.name, r.q.dev.name, i, k.args[i].Name)
+	}
+	return statusError(st, "%skernel %s on device %s", where, k.name, r.q.dev.name)
+}
+
+// kernelOf is the kernel of launch i of r.
+func (r *record) kernelOf(i int) *Kernel {
+	c := r.commands()[i].Kernel
+	return r.kernels[slices.IndexFunc(r.kernels, func(k *Kernel) bool { return k.cl == c })]
 }
 
 // elsewhere: held to elsewhere. mu is held.

@@ -62,8 +62,8 @@ func (k *Kernel) LocalMem(sizes []uint64) (uint64, error) {
 		return 0, err
 	}
 	defer k.release()
-	k.mu.Lock()
-	defer k.mu.Unlock()
+	k.dev.launching.Lock()
+	defer k.dev.launching.Unlock()
 	k.set.Forget()
 	for i, n := range sizes {
 		if n == 0 {
@@ -93,8 +93,8 @@ func (k *Kernel) CheckArg(i int, size uint64, value []byte) error {
 		return err
 	}
 	defer k.release()
-	k.mu.Lock()
-	defer k.mu.Unlock()
+	k.dev.launching.Lock()
+	defer k.dev.launching.Unlock()
 	k.set.Forget()
 	return statusError(k.cl.SetArg(i, size, value), "kernel %s, argument %d: %d bytes", k.name, i, size)
 }

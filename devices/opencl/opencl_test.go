@@ -26,7 +26,7 @@ func TestAMarkerWithoutWaitsWaitsForNothing(t *testing.T) {
 		require.NoError(t, err)
 		gateEvent := *(*ocl.Event)(unsafe.Pointer(gate))
 		behind := ocl.Command{Queue: q.cl, Op: ocl.Marker}
-		require.Zero(t, behind.Submit(nil, ocl.SetArgs{}, []ocl.Event{gateEvent}, nil, ocl.Tag{}))
+		require.Zero(t, behind.Submit(nil, []ocl.Event{gateEvent}, nil, ocl.Tag{}))
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 		p := run(t, q, &devices.Command{Op: devices.OpMarker})
 		errWait := q.Wait(ctx, p, devices.Park)

@@ -45,7 +45,7 @@ type module struct {
 
 // Kernel is a cl_kernel of a module: beside what every kernel can be asked it answers OpenCL's own
 // questions (native_kernel.go). Its arguments are state of the cl_kernel,
-// so setting them and launching happens under mu. The module uses it until it is
+// so setting them and launching happens under Device.launching. The module uses it until it is
 // closed, an accepted launch until it has ended (of unobserved ones, until it has been enqueued:
 // OpenCL keeps it from then on), a query for its length.
 type Kernel struct {
@@ -57,8 +57,7 @@ type Kernel struct {
 	uses   atomic.Int64 // 0 for good once it is
 	closed atomic.Bool
 
-	mu  sync.Mutex
-	set ocl.SetArgs // what it points to is protected by mu
+	set ocl.SetArgs // what it points to is protected by dev.launching
 }
 
 // use keeps the cl_kernel until release.

@@ -40,7 +40,7 @@ type Queue struct {
 	span    span
 }
 
-var _ devices.Queue = (*Queue)(nil)
+var _ devices.Runner = (*Queue)(nil)
 
 // NewQueue implements devices.Device.
 func (d *Device) NewQueue(opts devices.QueueOptions) (devices.Queue, error) {
@@ -69,6 +69,11 @@ func (d *Device) NewQueue(opts devices.QueueOptions) (devices.Queue, error) {
 	d.host.lines[q.line] = q
 	d.host.mu.Unlock()
 	return q, nil
+}
+
+// InRun implements devices.Runner.
+func (q *Queue) InRun(op devices.Op) bool {
+	return op == devices.OpLaunch && q.inOrder && !q.timing && q.dev.host.worker == nil
 }
 
 // Timeline implements devices.Queue.

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"slices"
 	"sync/atomic"
+	"unsafe"
 
 	"godwit/devices"
 	"godwit/devices/gate"
@@ -76,7 +77,10 @@ type record struct {
 	edges   []*record       // native records waited for; each has users raised
 	after   []*record       // held until this one is native or ended
 	handles []ocl.Event     // the events of edges
-	args    []byte          // of a launch, encoded; the pattern of a fill
+	args    []byte          // of launches, encoded; the pattern of a fill
+	run     []ocl.Command   // all of a run of several launches
+	kernels []*Kernel       // of launches, each once
+	two     [2]*Kernel      // room for kernels
 	unpin   []pinnedBlock   // to be unpinned at the end
 	lent    []lent          // to be returned at the end
 	hop     *hop
@@ -114,11 +118,10 @@ type life struct {
 	programs bool          // bytes are the program's, not a block's
 	memory   uint64        // the other end's address, where it is this process's; else 0
 	times    devices.Times // by the host's clock, where its queue keeps any: all of a host call, else what OpenCL cannot know
-	kernel   *Kernel
-	batch    *batch       // it is an end of a batch
-	end      int          // which
-	hops     bool         // it is a copy between windows, hop
-	late     devices.Late // which part of the copy there is to do; nil is all
+	batch    *batch        // it is an end of a batch
+	end      int           // which
+	hops     bool          // it is a copy between windows, hop
+	late     devices.Late  // which part of the copy there is to do; nil is all
 	call     func(context.Context) error
 	begun    atomic.Bool // a runner has begun with it
 	fences   uint64      // it is no command, but the marker of a fence: of the points up to this
@@ -176,6 +179,7 @@ func (h *host) takeLocked(q *Queue, op devices.Op) *record {
 			r, at := &some[i], i*fewIn
 			r.self[0] = r
 			r.host, r.index, r.tag, r.waits, r.args = h, len(h.records), h.sink.Tag(len(h.records)), r.few[:0], room[i*fewArgs:i*fewArgs:(i+1)*fewArgs]
+			r.kernels = r.two[:0]
 			r.edges, r.after, r.handles = lists[2*at:2*at:2*at+fewIn], lists[2*at+fewIn:2*at+fewIn:2*(at+fewIn)], events[at:at:at+fewIn]
 			h.records = append(h.records, r)
 			h.free = append(h.free, &some[len(some)-1-i]) // the first is taken first
@@ -409,6 +413,7 @@ func (h *host) settleUnlocks(r *record) {
 	if !r.Drop() {
 		return
 	}
+	r.unsure()
 	h.dropEdgesLocked(r)
 	switch {
 	case r.failure != nil:
@@ -417,12 +422,30 @@ func (h *host) settleUnlocks(r *record) {
 		h.finishUnlocks(r, nil)
 	case r.batch != nil && r.batch.mayAgain():
 		h.againBatchLocked(r.batch)
-	case r.batch == nil && !r.callbackDue && endedByWaits(r.status):
+	case r.batch == nil && len(r.run) == 0 && !r.callbackDue && endedByWaits(r.status):
 		h.againLocked(r)
 	case r.hops:
 		h.finishUnlocks(r, r.hopError(r.status))
 	default:
 		h.finishUnlocks(r, r.refusal(r.status))
+	}
+}
+
+// commands are what OpenCL is given of r, which has no batch.
+func (r *record) commands() []ocl.Command {
+	if len(r.run) > 0 {
+		return r.run
+	}
+	return unsafe.Slice(&r.cmd, 1)
+}
+
+// unsure fails a run of which something failed in OpenCL that its first command waited for: it may have had that fail, too, and gone
+// on with the others.
+func (r *record) unsure() {
+	for i := 0; len(r.run) > 0 && r.failure == nil && i < len(r.edges); i++ {
+		if x := r.edges[i]; x.status < 0 {
+			r.failure = r.refusal(x.status)
+		}
 	}
 }
 
@@ -511,7 +534,7 @@ func (h *host) recycleLocked(r *record) {
 	r.life = life{}
 	clear(r.waits) // their lines lead to queues and devices, which may be closed
 	r.waits, r.args, r.edges, r.handles, r.after = r.waits[:0], r.args[:0], r.edges[:0], r.handles[:0], r.after[:0]
-	r.unpin, r.lent = r.unpin[:0], r.lent[:0]
+	r.unpin, r.lent, r.run = r.unpin[:0], r.lent[:0], r.run[:0]
 	h.free = append(h.free, r)
 	if h.closing {
 		h.ended.Broadcast()
@@ -533,9 +556,10 @@ func (r *record) letGo() {
 	clear(r.unpin)
 	clear(r.lent)
 	r.unpin, r.lent = r.unpin[:0], r.lent[:0]
-	if r.kernel != nil {
-		r.kernel.release()
-		r.kernel = nil
+	for _, k := range r.kernels {
+		k.release()
 	}
+	clear(r.kernels)
+	r.kernels = r.kernels[:0]
 	r.call = nil
 }

@@ -110,10 +110,10 @@ func (s *shadow) fresh(q ocl.Queue, m ocl.Mem) ocl.Status {
 		return 0
 	}
 	nothing := ocl.Command{Queue: q, Op: ocl.Write, Dst: m}
-	st := nothing.Submit(nil, ocl.SetArgs{}, nil, make([]byte, 1), ocl.Tag{})
+	st := nothing.Submit(nil, nil, make([]byte, 1), ocl.Tag{})
 	if st == 0 {
 		touch := s.launch(q, s.touches, 1)
-		st = touch.Submit(ocl.AppendMem(nil, m), ocl.SetArgs{}, nil, nil, ocl.Tag{})
+		st = touch.Submit(ocl.AppendMem(nil, m), nil, nil, ocl.Tag{})
 		defer ocl.ReleaseEvents([]ocl.Event{nothing.Event, touch.Event})
 	}
 	if end := q.Finish(); st == 0 {
@@ -141,7 +141,7 @@ func (s *shadow) submit(c *ocl.Command, args, host []byte) ocl.Status {
 	case c.Op == ocl.CopyRect:
 		return s.copy(c, c.Src)
 	}
-	return c.Submit(args, ocl.SetArgs{}, nil, host, ocl.Tag{}) // what changes no bytes, or by a kernel
+	return c.Submit(args, nil, host, ocl.Tag{}) // what changes no bytes, or by a kernel
 }
 
 // bring copies bytes of the host, which are initialised, by way of a buffer of their own.
@@ -163,7 +163,7 @@ func (s *shadow) copy(c *ocl.Command, from ocl.Mem) ocl.Status {
 		args = ocl.AppendValue(args, binary.NativeEndian.AppendUint64(nil, v))
 	}
 	k := s.launch(c.Queue, s.copies, 11)
-	st := k.Submit(args, ocl.SetArgs{}, nil, nil, ocl.Tag{})
+	st := k.Submit(args, nil, nil, ocl.Tag{})
 	c.Event, c.FailedArg = k.Event, -1
 	return st
 }

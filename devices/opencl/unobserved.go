@@ -108,13 +108,21 @@ func (r *record) behind(x *record) bool {
 func (h *host) launchUnobservedUnlocks(r *record) (mem.Point, error) {
 	q := r.q
 	h.dropEdgesLocked(r)
-	r.cmd.NoEvent = 1
+	r.commands()[0].NoEvent = 1
 	r.handles = r.handles[:0]
 	h.mu.Unlock()
-	err := r.give(ocl.Tag{})
-	r.letGo() // a kernel that has been enqueued is kept by OpenCL
+	r.callbackDue = true // of a run that is refused in its middle
+	err := r.give(r.tag)
+	if err == nil {
+		r.letGo() // a kernel that has been enqueued is kept by OpenCL
+	}
 	h.mu.Lock()
-	if err != nil {
+	if r.callbackDue = r.event != 0; err != nil {
+		if err = r.partly(err); err == nil {
+			h.acceptLocked(r)
+			h.nativeLocked(r)
+			return r.point, nil
+		}
 		h.refuseLocked(r)
 		return mem.Point{}, err
 	}

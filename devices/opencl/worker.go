@@ -69,9 +69,9 @@ func runInWorker(r *record) {
 // carryOut is r from its being enqueued to its end.
 func (r *record) carryOut() error {
 	r.begun.Store(true)
-	if r.kernel != nil {
-		r.kernel.mu.Lock()
-		defer r.kernel.mu.Unlock()
+	if len(r.kernels) > 0 {
+		r.q.dev.launching.Lock()
+		defer r.q.dev.launching.Unlock()
 	}
 	r.pinBytes()
 	var st ocl.Status

@@ -52,9 +52,10 @@ static cl_int set_reached(gw_cmd *c, const uint8_t *a)
 	return err;
 }
 
-cl_int gw_set_args(gw_cmd *c, const void *args, gw_args *set)
+cl_int gw_set_args(gw_cmd *c, const uint8_t **args)
 {
-	const uint8_t *a = args, *first = args;
+	gw_args *set = (gw_args *)c->set;
+	const uint8_t *a = *args, *first = a;
 	uint64_t releases = gw_releases();
 	size_t known = set && set->releases == releases ? set->len : 0;
 	if (set)
@@ -80,5 +81,6 @@ cl_int gw_set_args(gw_cmd *c, const void *args, gw_args *set)
 	}
 	if (set)
 		keep(set, first, (size_t)(a - first), releases);
+	*args = a + 16 * (size_t)c->nreached;
 	return c->nreached ? set_reached(c, a) : CL_SUCCESS;
 }

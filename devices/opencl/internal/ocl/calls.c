@@ -5,55 +5,78 @@
 #include <string.h>
 #include <time.h>
 
-cl_int gw_submit(gw_cmd *c, const uint8_t *args, gw_handle set, const gw_handle *waits, char *host, gw_handle tag)
+// enqueue enqueues a command, with an event where e is not NULL, and moves args behind its own.
+static cl_int enqueue(gw_cmd *c, const uint8_t **args, char *host, cl_uint nw, const cl_event *w, cl_event *e)
 {
 	cl_command_queue q = (cl_command_queue)c->queue;
 	cl_mem src = (cl_mem)c->src, dst = (cl_mem)c->dst;
-	const cl_event *w = c->nwaits ? (const cl_event *)waits : NULL;
-	cl_uint nw = c->nwaits;
-	cl_event e = NULL;
 	cl_int err = CL_INVALID_OPERATION;
 	c->failed_arg = -1;
-	c->event = 0;
 	switch (c->op) {
 	case GW_MARKER:
-		err = nw ? clEnqueueMarkerWithWaitList(q, nw, w, &e) : clEnqueueMarkerWithWaitList(q, 0, NULL, &e);
+		err = clEnqueueMarkerWithWaitList(q, nw, w, e);
 		break;
 	case GW_COPY:
-		err = clEnqueueCopyBuffer(q, src, dst, c->src_off, c->dst_off, c->size, nw, w, &e);
+		err = clEnqueueCopyBuffer(q, src, dst, c->src_off, c->dst_off, c->size, nw, w, e);
 		break;
 	case GW_READ:
-		err = clEnqueueReadBuffer(q, src, CL_FALSE, c->src_off, c->size, host, nw, w, &e);
+		err = clEnqueueReadBuffer(q, src, CL_FALSE, c->src_off, c->size, host, nw, w, e);
 		break;
 	case GW_WRITE:
-		err = clEnqueueWriteBuffer(q, dst, CL_FALSE, c->dst_off, c->size, host, nw, w, &e);
+		err = clEnqueueWriteBuffer(q, dst, CL_FALSE, c->dst_off, c->size, host, nw, w, e);
 		break;
 	case GW_FILL:
-		err = clEnqueueFillBuffer(q, dst, args, c->pattern_size, c->dst_off, c->size, nw, w, &e);
+		err = clEnqueueFillBuffer(q, dst, *args, c->pattern_size, c->dst_off, c->size, nw, w, e);
 		break;
 	case GW_LAUNCH:
 		gw_compiles(0);
-		err = gw_set_args(c, args, (gw_args *)set);
+		err = gw_set_args(c, args);
 		if (err == CL_SUCCESS)
-			err = clEnqueueNDRangeKernel(q, (cl_kernel)c->kernel, c->dims, c->offset, c->global, c->has_local ? c->local : NULL, nw, w, c->no_event ? NULL : &e);
+			err = clEnqueueNDRangeKernel(q, (cl_kernel)c->kernel, c->dims, c->offset, c->global, c->has_local ? c->local : NULL, nw, w, e);
 		break;
 	case GW_SVM_COPY:
-		err = clEnqueueSVMMemcpy(q, CL_FALSE, (char *)c->dst + c->dst_off, (char *)c->src + c->src_off, c->size, nw, w, &e);
+		err = clEnqueueSVMMemcpy(q, CL_FALSE, (char *)c->dst + c->dst_off, (char *)c->src + c->src_off, c->size, nw, w, e);
 		break;
 	case GW_SVM_FILL:
-		err = clEnqueueSVMMemFill(q, (void *)c->dst, args, c->pattern_size, c->size, nw, w, &e);
+		err = clEnqueueSVMMemFill(q, (void *)c->dst, *args, c->pattern_size, c->size, nw, w, e);
 		break;
 	case GW_COPY_RECT:
 	case GW_READ_RECT:
 	case GW_WRITE_RECT:
-		err = gw_rect(c, host, nw, w, &e);
+		err = gw_rect(c, host, nw, w, e);
 		break;
 	}
-	if (err != CL_SUCCESS)
-		return err;
+	return err;
+}
+
+cl_int gw_submit(gw_cmd *c, uint32_t n, const uint8_t *args, const gw_handle *waits, char *host, gw_handle tag)
+{
+	cl_event e = NULL;
+	cl_uint nw = c->nwaits;
+	const cl_event *w = nw ? (const cl_event *)waits : NULL;
+	cl_int err = CL_SUCCESS;
+	uint32_t i = 0;
+	c->event = 0;
+	c->no_callback = CL_SUCCESS;
+	for (; i < n; i++, nw = 0, w = NULL) {
+		err = enqueue(&c[i], &args, host, nw, w, i + 1 < n || c->no_event ? NULL : &e);
+		if (err != CL_SUCCESS)
+			break;
+	}
+	c->failed = i;
+	if (err != CL_SUCCESS) {
+		c->failed_arg = c[i].failed_arg;
+		if (i == 0)
+			return err;
+		if (clEnqueueMarkerWithWaitList((cl_command_queue)c->queue, 0, NULL, &e) != CL_SUCCESS) {
+			clFinish((cl_command_queue)c->queue);
+			e = NULL;
+		}
+	}
 	c->event = (gw_handle)e;
-	c->no_callback = tag && e ? gw_listen(e, (gw_tag *)tag) : CL_SUCCESS;
-	return CL_SUCCESS;
+	if (tag && e)
+		c->no_callback = gw_listen(e, (gw_tag *)tag);
+	return err;
 }
 
 // BRIEF is up to how many bytes a blocking call may keep others out where calls are kept apart: it is behind nothing,

@@ -52,6 +52,7 @@ enum { GW_MARKER, GW_COPY, GW_READ, GW_WRITE, GW_FILL, GW_LAUNCH, GW_COPY_RECT, 
 // dst are addresses for GW_SVM_COPY and GW_SVM_FILL.
 typedef struct gw_cmd {
 	gw_handle queue, src, dst, kernel;
+	gw_handle set;                   // GW_LAUNCH: a gw_args of the kernel; 0 sets all arguments
 	gw_handle event;                 // out
 	size_t src_off, dst_off, size;   // copies, fills
 	size_t region[3], src_pitch[2], dst_pitch[2];
@@ -61,6 +62,7 @@ typedef struct gw_cmd {
 	int32_t failed_arg;              // out: index, where setting an argument failed, else -1
 	int32_t no_callback;             // out: the status of clSetEventCallback
 	uint32_t no_event;               // GW_LAUNCH
+	uint32_t failed;                 // out: how many of a run were enqueued before one was refused
 } gw_cmd;
 
 // Kinds of kernel arguments in the encoding below.
@@ -76,16 +78,18 @@ typedef struct gw_args {
 } gw_args;
 GW_HIDDEN gw_args *gw_args_new(void);
 GW_HIDDEN void gw_args_free(gw_args *s);
-GW_HIDDEN cl_int gw_set_args(gw_cmd *c, const void *args, gw_args *set);
+// gw_set_args sets a launch's arguments, and moves args behind them.
+GW_HIDDEN cl_int gw_set_args(gw_cmd *c, const uint8_t **args);
 
-// gw_submit enqueues c behind the events in waits and registers tag's callback.
-// No tag: nobody is told, and gw_end is to be called. set is of the kernel, of a
-// GW_LAUNCH; NULL sets all arguments.
-// args holds, for each argument, 4 bytes of kind, 4 bytes of size, and for
+// gw_submit enqueues a run of n commands, c and those behind it, which are launches where n is more than 1: the first behind the
+// events in waits, and the last with an event, for which tag's callback is registered. What it says, it says in c.
+// No tag: nobody is told, and gw_end is to be called. Where a command behind the first is refused, the event is that of a marker behind
+// those that were not, or 0 where that was refused, too: then they have ended.
+// args holds, command by command, for each argument, 4 bytes of kind, 4 bytes of size, and for
 // values and handles their bytes, padded to 8; GW_ARG_SVM has an address. Behind
 // them are nreached more of that kind, which the kernel reaches by pointers in
 // memory. Of a fill it is the pattern. host is the host end of transfers.
-GW_HIDDEN cl_int gw_submit(gw_cmd *c, const uint8_t *args, gw_handle set, const gw_handle *waits, char *host, gw_handle tag);
+GW_HIDDEN cl_int gw_submit(gw_cmd *c, uint32_t n, const uint8_t *args, const gw_handle *waits, char *host, gw_handle tag);
 
 // gw_transfer carries out a GW_READ or GW_WRITE behind the events in waits, and returns how it
 // ended. Where OpenCL has taken it, c->event is its event. It is enqueued and then waited

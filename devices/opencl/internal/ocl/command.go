@@ -36,8 +36,9 @@ type Command struct {
 	Queue                Queue
 	Src, Dst             Mem
 	Kernel               Kernel
-	Event                Event  // out
-	SrcOff, DstOff, Size uint64 // bytes; of copies and fills
+	Set                  SetArgs // of a Launch's kernel, and the caller's alone meanwhile; the zero value sets all arguments
+	Event                Event   // out
+	SrcOff, DstOff, Size uint64  // bytes; of copies and fills
 	Region               [3]uint64
 	SrcPitch, DstPitch   [2]uint64
 	Global, Local, Off   [3]uint64
@@ -50,8 +51,8 @@ type Command struct {
 	ByRows               uint32 // of a CopyRect: as a copy for each row
 	FailedArg            int32  // out: the argument that could not be set, or -1
 	NoCallback           int32  // out: where not 0, no callback will come
-	NoEvent              uint32 // of a Launch
-	_                    uint32
+	NoEvent              uint32 // of a Launch, or a run
+	Enqueued             uint32 // out: of a run, how many were before one was refused
 }
 
 // The two are laid out alike.
@@ -65,13 +66,18 @@ var (
 	_ [0]struct{} = [unsafe.Offsetof(Command{}.NoEvent) - unsafe.Offsetof(C.gw_cmd{}.no_event)]struct{}{}
 )
 
-// Submit enqueues c behind the events in waits; t, where it is not none, is told of its
-// end. args are a launch's arguments, or a fill's pattern; set is of the launch's
-// kernel, and the caller's alone meanwhile. host is the host end of a transfer, which
-// stays where it is until the command has ended.
-func (c *Command) Submit(args []byte, set SetArgs, waits []Event, host []byte, t Tag) Status {
-	c.waits = uint32(len(waits))
-	return Status(C.gw_submit((*C.gw_cmd)(unsafe.Pointer(c)), bytes[C.uint8_t](args), handleOf(unsafe.Pointer(set.c)), list(waits), bytes[C.char](host), handleOf(unsafe.Pointer(t.c))))
+// Submit is SubmitRun of c alone.
+func (c *Command) Submit(args []byte, waits []Event, host []byte, t Tag) Status {
+	return SubmitRun(unsafe.Slice(c, 1), args, waits, host, t)
+}
+
+// SubmitRun enqueues commands that follow each other, launches where there are several: the first behind the events in waits, the last
+// with an event. t, where it is not none, is told of its end. args are their arguments, or a fill's pattern. host is the host
+// end of a transfer, which stays where it is until the command has ended. The first command has what is out; where one behind it is
+// refused, its Event is that of a marker behind those that were not, 0 where these have ended.
+func SubmitRun(run []Command, args []byte, waits []Event, host []byte, t Tag) Status {
+	run[0].waits = uint32(len(waits))
+	return Status(C.gw_submit((*C.gw_cmd)(unsafe.Pointer(&run[0])), C.uint32_t(len(run)), bytes[C.uint8_t](args), list(waits), bytes[C.char](host), handleOf(unsafe.Pointer(t.c))))
 }
 
 // Transfer carries out c, a Read or Write, behind the events in waits, and returns how it
@@ -112,6 +118,9 @@ func AppendValue(dst, v []byte) []byte {
 	}
 	return dst
 }
+
+// ArgHead is how many bytes an encoded argument has before its own; those are padded to a multiple of 8.
+const ArgHead = 8
 
 // AppendMem appends a buffer; 0 is a null pointer.
 func AppendMem(dst []byte, m Mem) []byte {

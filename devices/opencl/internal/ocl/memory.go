@@ -56,7 +56,7 @@ func ReleaseMems(mems ...Mem) {
 // here is where running out shows.
 func (m Mem) Touch(q Queue, off uint64) Status {
 	c := Command{Queue: q, Op: Fill, Dst: m, DstOff: off, Size: 4, Pattern: 4}
-	st := c.Submit(make([]byte, 4), SetArgs{}, nil, nil, Tag{})
+	st := c.Submit(make([]byte, 4), nil, nil, Tag{})
 	if st == 0 {
 		ReleaseEvents([]Event{c.Event})
 		st = q.Flush()

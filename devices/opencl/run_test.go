@@ -1,0 +1,101 @@
+//go:build cgo
+
+package opencl
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"godwit/devices"
+	"godwit/devices/opencl/internal/ocl"
+	"godwit/mem"
+)
+
+// steps is a run of n launches, of which each adds to its own word what its number is.
+func steps(t *testing.T, m devices.Module, a mem.Block, n int) []devices.Command {
+	cmds := make([]devices.Command, n)
+	for i := range cmds {
+		cmds[i] = *step(t, m, a, uint32(i))
+	}
+	cmds[0].Run = &devices.Run{Then: cmds[1:]}
+	return cmds
+}
+
+// stepped is what some steps from number 0 on make of a word.
+func stepped(w uint32, n int) uint32 {
+	for i := range n {
+		w = 3*w + uint32(i)
+	}
+	return w
+}
+
+func firstWord(t *testing.T, q *Queue, b mem.Block) uint32 {
+	got := make([]byte, 4)
+	finishPoint(t, q, run(t, q, read(q.dev, b, 0, got)))
+	return binary.NativeEndian.Uint32(got)
+}
+
+// TestARunOfWhichOpenCLRefusesALaunch strikes each call of a run of four, with events and without: where it is the first nothing was
+// accepted; else the run fails, and says which launch it was, when those before it have ended.
+func TestARunOfWhichOpenCLRefusesALaunch(t *testing.T) {
+	const n = 4
+	for _, quiet := range []string{"off", "on"} {
+		t.Run("quiet="+quiet, func(t *testing.T) {
+			d := open(t, 1, map[string]string{"quiet": quiet})[0]
+			m, err := d.Build(context.Background(), &devices.Program{Name: "quiet", Source: advanceSource})
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, m.Close()) })
+			q := openQueue(t, d, devices.QueueOptions{Name: "q"})
+			a := zeroed(t, d, q)
+			cmds, w := steps(t, m, a, n), uint32(0)
+			for nth := 1; nth <= n+1; nth++ {
+				ocl.Inject(ocl.FaultEnqueue, nth, int32(mem.OutOfResources))
+				p, err := q.Submit(&cmds[0], nil)
+				ocl.Inject(ocl.FaultEnqueue, 0, 0)
+				switch {
+				case nth == 1:
+					require.Equal(t, mem.OutOfResources, mem.StatusOf(err))
+				case nth > n:
+					require.NoError(t, err)
+					finishPoint(t, q, p)
+					w = stepped(w, n)
+				default:
+					require.NoError(t, err)
+					err := q.Wait(t.Context(), p, devices.Park)
+					require.Equal(t, mem.OutOfResources, mem.StatusOf(err))
+					require.ErrorContains(t, err, fmt.Sprintf("run of %d launches, launch %d: kernel advance", n, nth-1))
+					w = stepped(w, nth-1)
+				}
+				require.Equal(t, w, firstWord(t, q, a))
+			}
+		})
+	}
+}
+
+// TestARunThatIsHeldFailsAlike strikes launches of a run that OpenCL is given only when a gate opens.
+func TestARunThatIsHeldFailsAlike(t *testing.T) {
+	d := open(t, 1, nil)[0]
+	m, err := d.Build(context.Background(), &devices.Program{Name: "quiet", Source: advanceSource})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, m.Close()) })
+	q := openQueue(t, d, devices.QueueOptions{Name: "q"})
+	a := zeroed(t, d, q)
+	cmds, w := steps(t, m, a, 4), uint32(0)
+	line := mem.NewTimeline("user", false, nil)
+	for nth := 1; nth <= 4; nth++ {
+		gate := line.Next()
+		p, err := q.Submit(&cmds[0], []mem.Wait{{Point: gate, Kind: mem.Data}})
+		require.NoError(t, err)
+		ocl.Inject(ocl.FaultEnqueue, nth, int32(mem.OutOfResources))
+		line.End(gate, nil)
+		err = q.Wait(t.Context(), p, devices.Park)
+		ocl.Inject(ocl.FaultEnqueue, 0, 0)
+		require.Equal(t, mem.OutOfResources, mem.StatusOf(err))
+		w = stepped(w, nth-1)
+		require.Equal(t, w, firstWord(t, q, a))
+	}
+}
