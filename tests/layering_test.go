@@ -98,7 +98,7 @@ var house = map[string]string{
 	"study/predict":    "study/sweep study/compare",
 	"study/campaign":   "internal/journal study/sweep study/alloc/fuzz",
 	"study/compare":    "internal/figures study/scenario",
-	"study/plot":       "mem internal/suggest",
+	"study/plot":       "internal/expr mem internal/suggest",
 	"study/page":       "internal/canvas internal/rangemap mem mem/trace",
 	"lib/tensor":       "lib/backend",
 

@@ -34,6 +34,8 @@ type Scope struct {
 	Spend func(steps int) // counts what computing costs; nil counts nothing
 	// Rates reads a number with a unit per second, such as GB/s: machines' files have these. nil: there / divides.
 	Rates func(text string) (uint64, bool)
+	// Exact has an integer quotient with a remainder fail, but within floor, ceil and round.
+	Exact bool
 }
 
 // With gives names values, over those that they have, until what it returns is called.
@@ -103,6 +105,7 @@ type exprParser struct {
 	rest   string
 	depth  int
 	skip   int // nested parts that are not wanted
+	rounds int // calls around that round
 	length int // elements of lists made so far
 	err    error
 }
@@ -195,6 +198,9 @@ func (p *exprParser) binary(level int) Value {
 		p.rest = p.rest[len(o.sign):]
 		w := p.binary(level + 1)
 		out, err := o.compute(v, w)
+		if o.sign == "/" && p.scope.Exact && p.rounds == 0 && v.Kind == IntegerKind && w.Kind == IntegerKind && err == nil && v.Int%w.Int != 0 {
+			err = fmt.Errorf("%v / %v leaves %d over: floor(%v / %v) drops it", v, w, v.Int%w.Int, v, w)
+		}
 		if v = p.result(out, err); v.Kind == ListKind {
 			p.made(len(v.List))
 		}

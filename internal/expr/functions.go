@@ -51,7 +51,14 @@ func (p *exprParser) call(name string) Value {
 	if !ok {
 		return p.fail("no function is named %q; there are %s", name, suggest.Among(name, p.scope.Functions()))
 	}
+	round := name == "floor" || name == "ceil" || name == "round"
+	if round {
+		p.rounds++
+	}
 	args := p.elements(')')
+	if round {
+		p.rounds--
+	}
 	if n := len(args); p.err == nil && (n < f.least || n > f.most) {
 		want := fmt.Sprint(f.least)
 		if f.most == MaxElements {

@@ -4,6 +4,8 @@
 // wrong plan shows as a contradiction. The explanations of scenarios and of
 // libgodwit.so, and their lower bounds, are read from it; random histories hold its
 // bound against package oracle's, which counts bytes one by one.
+// Both count what is brought to the memory of a command, under the rule that it runs there, and nothing of what
+// reads and writes of user memory then carry to and from the host.
 //
 // It is told of commands in enqueue order, and of each in this order: Needed, then
 // Brought for each step, then Wrote. State is kept in ranges: what has one writer

@@ -34,6 +34,7 @@ type Page struct {
 	X       string
 	Y       []string
 	By      []string
+	Facet   string // in WritePaper, a panel for each value of this column; "" is one panel
 }
 
 //go:embed page.html
@@ -99,7 +100,7 @@ func (p *Page) complete() error {
 		}
 		names = append(names, c.Name)
 	}
-	for _, name := range append(append(p.Y[:len(p.Y):len(p.Y)], p.By...), p.X) {
+	for _, name := range append(append(p.Y[:len(p.Y):len(p.Y)], p.By...), p.X, p.Facet) {
 		if name != "" && !slices.Contains(names, name) {
 			return wrong("no column is named %q%s; there are %s", name, suggest.For(name, names), strings.Join(names, ", "))
 		}

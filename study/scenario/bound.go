@@ -10,7 +10,7 @@ import (
 // lowerBound is how many bytes had to move for the scenario's commands, as the
 // runtime recorded what they access. It is what holds at enqueue: a ledger of its own
 // hears of no failure.
-func (r *runner) lowerBound(ctx context.Context) (total uint64, err error) {
+func (r *runner) lowerBound(ctx context.Context, h *hosted) (total uint64, err error) {
 	l := r.newLedger()
 	counted := func(s *trace.StepRecord) (uint64, bool) { return r.rec.ended(s.Point).Count, true }
 	for n, i := range r.order() {
@@ -22,6 +22,7 @@ func (r *runner) lowerBound(ctx context.Context) (total uint64, err error) {
 			continue
 		}
 		r.forget(l, r.s.roundOf(i, false))
+		h.command(l, r.s.Commands[i].Kind, rec.Accesses)
 		total += l.Needed(&trace.CommandRecord{Accesses: rec.Accesses, Steps: rec.Steps}, counted)
 		for _, s := range r.brought(i, rec) {
 			n, known := counted(&s)

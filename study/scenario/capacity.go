@@ -4,15 +4,22 @@ import (
 	"context"
 	"fmt"
 
+	"godwit/internal/rangemap"
 	"godwit/mem"
 	"godwit/study/bound"
 )
 
 // bounds sets the bytes moved beside what had to move.
 func (r *runner) bounds(ctx context.Context, res *Result) (err error) {
-	if res.BytesCompulsory, err = r.lowerBound(ctx); err != nil {
+	h := &hosted{store: r.ctx.Topology().Store, unread: make(map[mem.BufferID]*rangemap.Map[bool])}
+	for i, id := range r.ids {
+		m := rangemap.Make(r.s.Buffers[i].Size, false)
+		h.unread[id] = &m
+	}
+	if res.BytesCompulsory, err = r.lowerBound(ctx, h); err != nil {
 		return err
 	}
+	res.BytesHost, res.BytesHostBound = h.bytes, h.least
 	if res.BytesMoved > res.BytesCompulsory {
 		res.BytesCapacity = res.BytesMoved - res.BytesCompulsory
 	}

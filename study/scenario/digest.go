@@ -25,6 +25,8 @@ type Digest struct {
 	BytesCapacityBound uint64 `json:"bytes_capacity_bound"`
 	BytesWrittenBack   uint64 `json:"bytes_written_back" show:"written back|bytes"` // to make room
 	BytesRideAlong     uint64 `json:"bytes_ride_along"`
+	BytesHost          uint64 `json:"bytes_host"`                   // between the host's memory and devices' by reads and writes; not in bytes_moved
+	BytesHostBound     uint64 `json:"bytes_host_bound"`             // of that, what had to cross, whoever serves them
 	BytesPeak          uint64 `json:"bytes_peak" show:"peak|bytes"` // on the device that held most at once
 
 	// Of the graphs together: a period of steady rounds, and how long a round takes by the run's clock.
@@ -87,7 +89,7 @@ func (r *Result) Digest() *Digest {
 	d := &Digest{
 		OK: r.OK(), Error: r.Error, Interrupted: r.Interrupted, Commands: len(r.Commands), Copies: len(r.Copies), Evictions: len(r.Evictions),
 		BytesMoved: r.BytesMoved, BytesLowerBound: r.BytesLowerBound, BytesCompulsory: r.BytesCompulsory, BytesCapacity: r.BytesCapacity,
-		BytesCapacityBound: r.BytesCapacityBound, BytesRideAlong: r.BytesRideAlong, Failures: r.Failures, Peaks: []DevicePeak{},
+		BytesCapacityBound: r.BytesCapacityBound, BytesRideAlong: r.BytesRideAlong, BytesHost: r.BytesHost, BytesHostBound: r.BytesHostBound, Failures: r.Failures, Peaks: []DevicePeak{},
 	}
 	d.Reasons = r.Reasons()
 	if r.Model != nil {

@@ -22,6 +22,9 @@ func (readKind) shapes() []*shape {
 func (readKind) parse(l *loader, m *mapping, c *command) {
 	l.readPlace(m, c)
 	c.Blocking = l.flag(m, "blocking")
+	if !m.Has("queue") && len(l.out.Queues) > 2 && c.Place.Name != "" {
+		c.Queue = l.homes.queueOf(l.out, c.Place)
+	}
 }
 
 func (readKind) text(s *Scenario, c *command) string {

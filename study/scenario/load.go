@@ -207,6 +207,7 @@ type loader struct {
 	round    int // the command with which its round begins
 	// describing is set where only the head is read: what is not given is no fault.
 	describing bool
+	homes      homes
 	files      map[string]*fileContent // by path
 	held       uint64                  // bytes, see hold
 	items      uint64                  // work-items of launches
@@ -339,7 +340,9 @@ func (l *loader) natural(m *mapping, key string, least, def uint64) uint64 {
 	if m.What == key {
 		what = key
 	}
+	l.scope.Exact = slices.Contains([]string{"size", "offset", "to-offset", "memory"}, key)
 	v := l.number(n, what)
+	l.scope.Exact = false
 	if l.faults > before {
 		return def
 	}

@@ -49,7 +49,7 @@ func (l *loader) readSVM(m *mapping) {
 		if b.SVM.Flags&runtime.SVMAtomics != 0 && b.SVM.Flags&runtime.SVMFineGrain == 0 {
 			l.errorf(s.get("flags"), "%s: flags: atomics without fine-grain: only fine-grained memory has them", s.What)
 		}
-		l.counted(s, b.Name, func(name string) {
+		l.counted(s, "buffer", b.Name, func(name string) {
 			one, svm := b, *b.SVM // each has its own life
 			one.Name, one.SVM = name, &svm
 			l.addBuffer(n, one)
@@ -119,7 +119,7 @@ func (l *loader) addBuffers(s *mapping, n ast.Node, b bufferDecl) {
 	if s.Has("count") {
 		between = "_"
 	}
-	l.counted(s, b.Name, func(name string) {
+	l.counted(s, "buffer", b.Name, func(name string) {
 		b.Name = name
 		l.addBuffer(n, b)
 		of := place{Buffer: len(l.out.Buffers) - 1, View: -1, Range: mem.Range{End: b.Size}, Name: b.Name}
@@ -130,14 +130,14 @@ func (l *loader) addBuffers(s *mapping, n ast.Node, b bufferDecl) {
 	})
 }
 
-// counted calls add with a buffer's name, or where there is a count with name0, name1, ...
-func (l *loader) counted(s *mapping, name string, add func(name string)) {
+// counted calls add with the name of a buffer or queue, or where there is a count with name0, name1, ...
+func (l *loader) counted(s *mapping, space, name string, add func(name string)) {
 	if !s.Has("count") {
 		add(name)
 		return
 	}
 	for i := range l.natural(s, "count", 1, 1) {
-		if one := name + strconv.FormatUint(i, 10); l.newName(s, "buffer", one) {
+		if one := name + strconv.FormatUint(i, 10); l.newName(s, space, one) {
 			add(one)
 		}
 	}
@@ -196,9 +196,13 @@ func (l *loader) readQueues(m *mapping) {
 		q := queueDecl{Name: l.declare(s, "queue"), Line: n.GetToken().Position.Line}
 		q.Device = l.memoryAt(s, "device")
 		q.OutOfOrder, q.Host = s.oneOf("order", "in") == "out", s.text("host")
-		l.limited(n, "queues", len(l.out.Queues)+1, "objects")
-		l.take("queue", q.Name, n)
-		l.out.Queues = append(l.out.Queues, q)
+		l.counted(s, "queue", q.Name, func(name string) {
+			one := q
+			one.Name = name
+			l.limited(n, "queues", len(l.out.Queues)+1, "objects")
+			l.take("queue", name, n)
+			l.out.Queues = append(l.out.Queues, one)
+		})
 	}
 	own := append([]deviceDecl{}, l.out.Devices...)
 	for _, d := range append(own, deviceDecl{Name: "host"}) { // every device has one of its own name

@@ -119,7 +119,7 @@ func (l *loader) queueOf(m *mapping, c *command) int {
 		}
 	}
 	name := l.expanded(n, m.What+": queue")
-	if n == nil && len(l.out.Queues) == 2 { // a lone device's own, and the host's
+	if n == nil && (c.Kind == opRead || len(l.out.Queues) == 2) { // readKind asks for its bytes; a lone device's own, and the host's
 		return 0
 	}
 	if n == nil {

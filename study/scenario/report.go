@@ -81,6 +81,9 @@ func (p *printer) heading() {
 	if len(params) > 0 {
 		fmt.Fprintf(p.w, "%s\n\n", strings.Join(params, ", "))
 	}
+	if len(p.r.s.Links) > 0 && p.r.Model == nil {
+		fmt.Fprint(p.w, "the scenario's links choose the ways of copies; on this computer they delay nothing (--machine does)\n\n")
+	}
 	if len(p.r.Devices) > 0 {
 		p.devices(p.opt.Summary || len(p.r.Journeys) > 0)
 	}
@@ -340,6 +343,9 @@ func (p *printer) summary() {
 	if r.Error == "" {
 		sign, what := r.movedText()
 		fmt.Fprintf(p.w, "%s moved %s in %s: %s\n", map[int]string{1: good, 0: " ", -1: bad}[sign], sizeText(r.BytesMoved), count(len(r.Copies), "copy", "copies"), what)
+		if r.BytesHost > 0 {
+			fmt.Fprintf(p.w, "  host's reads and writes: %s (at least %s)\n", sizeText(r.BytesHost), sizeText(r.BytesHostBound))
+		}
 		if r.BytesRegrown > 0 {
 			fmt.Fprintf(p.w, "  copied within devices, into larger blocks: %s\n", sizeText(r.BytesRegrown))
 		}
@@ -388,12 +394,15 @@ func (p *printer) summary() {
 	}
 }
 
+// leastPossible is under a rule: commands run in this order, each on its queue's device, to which what it reads is brought.
+const leastPossible = "the least possible for these queues"
+
 // movedText sets the bytes moved beside the fewest possible. Its sign is 1 where
 // they are those, -1 where more moved for nothing, and 0 where memory was short.
 func (r *Result) movedText() (sign int, text string) {
 	switch {
 	case r.BytesCapacity == 0 && r.BytesMoved == r.BytesLowerBound:
-		return 1, "the least possible"
+		return 1, leastPossible
 	case r.BytesCapacityBound == 0 && len(r.Evictions) > 0:
 		return 0, fmt.Sprintf("%s compulsory, %s since memory was short, of which no bound is known", roughText(r.BytesCompulsory), roughText(r.BytesCapacity))
 	case r.BytesCapacityBound == 0:
@@ -401,7 +410,7 @@ func (r *Result) movedText() (sign int, text string) {
 	}
 	text = fmt.Sprintf("%s compulsory, %s since memory was short, ", roughText(r.BytesCompulsory), roughText(r.BytesCapacity))
 	if r.BytesMoved == r.BytesLowerBound {
-		return 1, text + "the least possible"
+		return 1, text + leastPossible
 	}
 	return 0, fmt.Sprintf("%sof which at least %s must (%.2f times)", text, roughText(r.BytesCapacityBound), float64(r.BytesCapacity)/float64(r.BytesCapacityBound))
 }

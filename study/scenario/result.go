@@ -35,9 +35,13 @@ type Result struct {
 	BytesCapacityBound uint64 `json:"bytes_capacity_bound"`
 
 	BytesRideAlong uint64 `json:"bytes_ride_along"` // copied though nobody needed them, not in BytesMoved
-	BytesRead      uint64 `json:"bytes_read"`       // by read commands
-	BytesCompared  uint64 `json:"bytes_compared"`   // read, and of buffers at the end, with the reference run
-	BytesUndefined uint64 `json:"bytes_undefined"`  // of those, never written by anybody, and so not compared
+	// BytesHost is what reads and writes carried between the host's memory and that of the devices which served
+	// them; not in BytesMoved. BytesHostBound had to cross for them, whoever serves them.
+	BytesHost      uint64 `json:"bytes_host"`
+	BytesHostBound uint64 `json:"bytes_host_bound"`
+	BytesRead      uint64 `json:"bytes_read"`      // by read commands
+	BytesCompared  uint64 `json:"bytes_compared"`  // read, and of buffers at the end, with the reference run
+	BytesUndefined uint64 `json:"bytes_undefined"` // of those, never written by anybody, and so not compared
 
 	Verified    bool     `json:"verified"`         // every byte compared equals the reference run's
 	Stamps      bool     `json:"stamps,omitempty"` // who wrote each byte was compared in place of it: the devices keep no bytes

@@ -185,6 +185,9 @@ func (s *source) unchecked(n ast.Node, what, shape string) *mapping {
 func (m *mapping) check() {
 	if m.shape.rest == nil {
 		m.OnlyKnown(m.src, m.shape.known())
+		if n := m.Get("route"); n != nil && m.shape.find("way") != nil {
+			m.src.misshapen(n, "%s: route is called way", m.What)
+		}
 	}
 	if m.shape.one && len(m.Keys) != 1 {
 		m.src.misshapen(m.Node, "%s: want one of %s", m.What, strings.Join(m.shape.known(), ", "))

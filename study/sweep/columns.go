@@ -110,7 +110,7 @@ func carried(name string, counts func(l *scenario.LinkTotal) bool) Column {
 // every are the figures that each row has.
 var every = slices.Concat(
 	named("", "ok", "commands", "copies", "evictions", "bytes_moved", "bytes_lower_bound", "bytes_compulsory", "bytes_capacity",
-		"bytes_capacity_bound", "bytes_written_back", "bytes_ride_along"),
+		"bytes_capacity_bound", "bytes_written_back", "bytes_ride_along", "bytes_host", "bytes_host_bound"),
 	[]Column{
 		carried("bytes_from_host", func(l *scenario.LinkTotal) bool { return l.From == "host" }),
 		carried("bytes_to_host", func(l *scenario.LinkTotal) bool { return l.To == "host" }),

@@ -34,8 +34,8 @@ type sweepFlags struct {
 	shard            shard
 	fast, wide, json bool
 	jobs             int // 0: as many as there are cores
-	plot, x          string
-	y, by            []string
+	plot, x, facet   string
+	y, by, columns   []string
 }
 
 func newSweep() *cobra.Command {
@@ -110,9 +110,11 @@ func (f *sweepFlags) registerResults(cmd *cobra.Command) {
 	flags.StringArrayVar(&f.out, "out", nil, "write the results to `FILE`, which ends in .csv or .jsonl; may be given several times")
 	flags.BoolVar(&f.wide, "wide", false, "in CSV, columns for each link and each device too; JSON lines have these always")
 	flags.BoolVar(&f.json, "json", false, "print the results as JSON lines")
-	flags.StringVar(&f.plot, "plot", "", "draw the results in `FILE`, a page of HTML: any column over any other; - is standard output")
+	flags.StringVar(&f.plot, "plot", "", "draw the results in `FILE`: .svg or .pdf, or else a page of HTML with any column over any other; - is standard output")
 	flags.StringVar(&f.x, "x", "", "draw over this `COLUMN` at first (default: the first parameter with several values)")
 	flags.StringSliceVar(&f.y, "y", nil, "draw these `COLUMNS` at first (default: bytes_moved)")
+	flags.StringVar(&f.facet, "facet", "", "in .svg and .pdf, a panel for each value of this `COLUMN`")
+	flags.StringArrayVar(&f.columns, "column", nil, "`NAME=EXPRESSION` of other columns, to be drawn; first_X is X of the first row that differs in what --x names only")
 	flags.StringSliceVar(&f.by, "by", nil, "a line for each value of these `COLUMNS` at first (default: all other parameters)")
 }
 
@@ -218,8 +220,8 @@ func (f *sweepFlags) check() error {
 		return fmt.Errorf("--jobs %d: points whose times are measured run one at a time: want --fast, which keeps no times, or --machine, whose times are virtual", f.jobs)
 	case f.plot == stdout && f.json:
 		return errors.New("--plot - and --json: both are to be standard output")
-	case f.plot == "" && (f.x != "" || len(f.y)+len(f.by) > 0):
-		return errors.New("--x, --y and --by are for --plot")
+	case f.plot == "" && (f.x+f.facet != "" || len(f.y)+len(f.by)+len(f.columns) > 0):
+		return errors.New("--x, --y, --by, --facet and --column are for --plot")
 	}
 	return nil
 }
@@ -455,7 +457,12 @@ func (f *sweepFlags) write(ctx context.Context, w io.Writer, name string, res *s
 		if f.plot == stdout {
 			return plot.Write(w, page)
 		}
-		if err := outfile.Fill(ctx, f.plot, func(file io.Writer) error { return plot.Write(file, page) }); err != nil {
+		if err := outfile.Fill(ctx, f.plot, func(file io.Writer) error {
+			if format := strings.TrimPrefix(filepath.Ext(f.plot), "."); format == "svg" || format == "pdf" {
+				return plot.WritePaper(file, page, format)
+			}
+			return plot.Write(file, page)
+		}); err != nil {
 			return failed{fmt.Errorf("--plot: %w", err)}
 		}
 	}
@@ -511,7 +518,14 @@ func (f *sweepFlags) checkColumns(c *sweep.Config) error {
 		names = append(names, col.Name)
 	}
 	names = append(names, "elapsed_ns", "times", "critical_compute_ns", "critical_copy_ns", "critical_memory_ns", "critical_host_ns")
-	for flag, given := range map[string][]string{"--x": {f.x}, "--y": f.y, "--by": f.by} {
+	for _, c := range f.columns {
+		name, text, ok := strings.Cut(c, "=")
+		if !ok || name == "" || text == "" || slices.Contains(names, name) {
+			return fmt.Errorf("--column %q: want NAME=EXPRESSION, and a name that no column has", c)
+		}
+		names = append(names, name)
+	}
+	for flag, given := range map[string][]string{"--x": {f.x}, "--y": f.y, "--by": f.by, "--facet": {f.facet}} {
 		for _, name := range given {
 			if name != "" && !slices.Contains(names, name) {
 				return fmt.Errorf("%s: no column is named %q%s; there are %s", flag, name, suggest.For(name, names), strings.Join(names, ", "))
@@ -527,7 +541,7 @@ func (f *sweepFlags) page(name string, res *sweep.Results) (plot.Page, error) {
 	if err != nil {
 		return plot.Page{}, err
 	}
-	p := plot.Page{Title: "A sweep of " + filepath.Base(name), X: f.x, Y: f.y, By: f.by}
+	p := plot.Page{Title: "A sweep of " + filepath.Base(name), X: f.x, Y: f.y, By: f.by, Facet: f.facet}
 	if len(p.Y) == 0 {
 		p.Y = []string{"bytes_moved"}
 	}
@@ -548,6 +562,12 @@ func (f *sweepFlags) page(name string, res *sweep.Results) (plot.Page, error) {
 			out.Values = append(out.Values, v)
 		}
 		p.Columns = append(p.Columns, out)
+	}
+	for _, c := range f.columns {
+		name, text, _ := strings.Cut(c, "=")
+		if err := p.Derive(name, text); err != nil {
+			return p, fmt.Errorf("--column %s: %w", name, err)
+		}
 	}
 	return p, nil
 }
