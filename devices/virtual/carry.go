@@ -77,6 +77,7 @@ type Carrying struct {
 	Classes  [Classes]Carry
 	HandOver [Carriers][Carriers]HandOver // from, to; of Library to Library those from another device
 	Queue    uint64                       // delay within the device's own queues
+	Queues   uint64                       // at least, from one of these to another
 	Crowded  uint64                       // more for each command that a host thread enqueues while its context's threads are at work
 }
 
@@ -92,7 +93,7 @@ func (c *Carriage) window() (longest uint64) {
 		for _, k := range d.Classes {
 			own = max(own, plus(k.Hold, k.Submit))
 		}
-		longest = max(longest, plus(over, own), d.Queue)
+		longest = max(longest, plus(over, own), d.Queue, d.Queues)
 	}
 	return longest
 }
@@ -250,18 +251,16 @@ func (b *book) enqueue(x *carried) uint64 {
 	return e
 }
 
-// pageable says what a copy from or to pageable memory costs its carriers. The host's lanes are told by the dispatcher, and tell it. Bytes
-// that the caller copies hold the thread that enqueues the copy, or where it has to wait the dispatcher, who enqueues it then.
+// pageable says who carries a copy from or to pageable memory, where others of its class have another carrier. The host's lanes are told
+// by the dispatcher, and tell it. What the host has to see all waits of end the dispatcher gives to the library then.
 func (b *book) pageable(x *carried, cmd *devices.Command) {
 	work := b.w.machine.Copy(b.w.memoryOf(&cmd.Src), b.w.memoryOf(&cmd.Dst), moved(cmd))
 	x.own = *x.carry
 	switch {
 	case work.Slots > 0:
 		x.own.By = Dispatcher
-	case work.ByCaller && slices.ContainsFunc(x.waits, func(p mem.Point) bool { return !p.Reached() }):
-		x.own = Carry{By: Dispatcher, Hold: plus(x.carry.Enqueue, work.Programs), Submit: x.carry.Submit}
-	case work.ByCaller:
-		x.own.Enqueue = plus(x.own.Enqueue, work.Programs)
+	case work.Awaits && slices.ContainsFunc(x.waits, func(p mem.Point) bool { return !p.Reached() }):
+		x.own = Carry{By: Dispatcher, Hold: x.carry.Enqueue, Submit: x.carry.Submit}
 	}
 	x.carry = &x.own
 }
@@ -379,7 +378,11 @@ func (k *carriers) handing(x *carried, by Carrier, memory int, p mem.Point, ende
 	h := d.HandOver[by][x.carry.By]
 	switch {
 	case by == Library && x.carry.By == Library && memory == x.memory:
-		return handing{from: ended, cause: p, delay: d.Queue, thread: -1}
+		delay := d.Queue
+		if p.Line != x.book.q.Timeline() {
+			delay = max(delay, d.Queues)
+		}
+		return handing{from: ended, cause: p, delay: delay, thread: -1}
 	case by == Library && x.carry.By == Library:
 		return handing{from: ended, cause: p, delay: h.Delay, thread: -1}
 	}

@@ -72,11 +72,11 @@ type Work struct {
 	Pageable uint64 // of a copy from or to the program's own memory: Limit
 	Programs uint64 // of such a copy, with OwnTimes: Least, in place of Setup and Latency, too
 	OwnTimes bool
-	// Of such a copy: the engine that does it in place of the device's, of which it takes so many places; -1 is none. Or
-	// the thread that gives it to the library copies its bytes, for as long as it takes.
-	Lanes    int32
-	Slots    int // 0 is one
-	ByCaller bool
+	// Of such a copy: the engine that does it in place of the device's, of which it takes so many places; -1 is none. Or the
+	// library is given it only once the host has seen all end that it waits for.
+	Lanes  int32
+	Slots  int // 0 is one
+	Awaits bool
 	// Cores are the channel of the host's processor, of which it takes Width, each a billion a second, for Least: longer
 	// where others have them.
 	Cores []Channel

@@ -254,9 +254,6 @@ func (w *Work) pageable() {
 	if w.OwnTimes {
 		w.Setup, w.Latency, w.Least = 0, 0, w.Programs
 	}
-	if w.ByCaller { // it has been
-		w.Bytes, w.Least = 0, 0
-	}
 	if w.Slots > 0 {
 		w.Engine = w.Lanes
 	}

@@ -79,15 +79,17 @@ func Fit(ctx context.Context, r *Readings, o Options) (*Result, error) {
 	return &c.result, nil
 }
 
-// seen finds out who copies pageable bytes: the caller, where most of the time of such a copy passes until it is enqueued.
+// seen finds out which groups' writes of pageable memory wait for the host: kernels and writes by turns take more than half as long
+// again as their enqueues.
 func (c *calibration) seen() {
 	of := make(map[string]float64)
 	for s, f := range c.measured {
 		of[s.name] = f.Value
 	}
-	for name, v := range of {
-		if at, ok := strings.CutSuffix(name, " until enqueued"); ok && of[at+", "+figures.Size(givenSize)] > 0 {
-			c.site.until[name] = v > of[at+", "+figures.Size(givenSize)]/2
+	for i := range c.site.groups {
+		g := c.site.groups[i].Name
+		if turns := of["kernel and write by turns on "+g]; turns > 0 {
+			c.site.await[g] = turns > 1.5*(of["launches on "+g+" until enqueued"]+of["ups to "+g+" until enqueued"])/2
 		}
 	}
 }

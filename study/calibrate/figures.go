@@ -76,7 +76,8 @@ func (s *site) values(st *structure) (out []value) {
 		}
 		add(g+" classes", "launch enqueue", "fill enqueue", "fill setup", "inside enqueue", "inside setup", "up enqueue", "up setup", "down enqueue", "down setup")
 		add("host-"+g, "latency", "bandwidth", "both")
-		if s.callers(i) != "" {
+		add(g+" handover", "queues delay")
+		if s.awaits(i) {
 			add(g+" handover", "library-dispatcher delay", "dispatcher-library hold")
 		}
 	}
@@ -238,8 +239,8 @@ func (s *site) write(name, about string, head []string, st *structure, values []
 			d.say("count", "%d", len(g.Devs))
 		}
 		d.bytes("memory", g.Info.GlobalMemory).bytes("local", g.Info.LocalMemory).say("compute_units", "%d", max(g.Info.ComputeUnits, 1))
-		if by := s.callers(i); by != "" {
-			d.say("copied_by_caller", "[%s]", by)
+		if s.awaits(i) {
+			d.say("pageable_awaits_host", "[up]")
 		}
 		nodes["host-"+g.Name] = links.add().say("between", "[host, %s]", g.Name)
 	}

@@ -78,7 +78,7 @@ func (r *Readings) check(file string) error {
 
 // site is what there is to measure, as it was found.
 func (r *Readings) site() *site {
-	return &site{host: r.Host, groups: r.Groups, pairs: r.Pairs, staged: r.Staged, until: make(map[string]bool)}
+	return &site{host: r.Host, groups: r.Groups, pairs: r.Pairs, staged: r.Staged, await: make(map[string]bool)}
 }
 
 // measuring is the state of Measure.

@@ -359,7 +359,7 @@ func (s *site) device(g int) []*shape {
 			r.launch(d, 0, bufs[0])
 			r.wait(r.transfer(d, bufs[0], data[:], false))
 		}).holdOut(),
-		turns("by turns on two queues of "+name, d, 0, d, 1),
+		turns("by turns on two queues of "+name, d, 0, d, 1).tells(name + " handover queues delay"),
 		commands("kernel and write by turns on "+name, 16, 64, 1, 4096, d, whole, func(r *run, bufs []*runtime.Buffer, i int) {
 			if i%2 == 0 {
 				r.launch(d, 0, bufs[0])
@@ -367,31 +367,7 @@ func (s *site) device(g int) []*shape {
 				r.transfer(d, bufs[0], data[:], true)
 			}
 		}).tells(name + " handover library-dispatcher delay"),
-		giving("write to "+name+" until enqueued", d, true),
-		giving("read from "+name+" until enqueued", d, false),
 	}
-}
-
-// givenSize is the size of the copies of giving: so many bytes that it shows who copies them, and fewer than are staged.
-const givenSize = 1 << 20
-
-// giving is of copies from or to the program's own memory, each of which is waited for, until they are enqueued.
-func giving(name string, dev int, up bool) *shape {
-	return &shape{name: name, few: 4, many: 16, open: func(b *bench) (func(int) (float64, error), error) {
-		data := make([]byte, givenSize)
-		bufs, err := b.written(1, givenSize, dev)
-		return func(n int) (took float64, err error) {
-			_, err = b.timed(func(r *run) {
-				for range n {
-					start := b.rt.Now()
-					e := r.transfer(dev, bufs[0], data, up)
-					took += float64(b.rt.Now() - start)
-					r.wait(e)
-				}
-			})
-			return took, err
-		}, err
-	}}
 }
 
 // sized has the shapes of one device of a group that are measured by size.
@@ -431,7 +407,7 @@ func (s *site) sized(g int, quick bool) (out []*shape) {
 // pair has the shapes of two devices.
 func (s *site) pair(p *pair, quick bool) []*shape {
 	name, from, to := s.name(p), []int{p.From}, []int{p.To}
-	out := []*shape{turns("by turns on "+name, p.From, 0, p.To, 0)}
+	out := []*shape{turns("by turns on "+name, p.From, 0, p.To, 0).tells(s.groups[p.B].Name + " handover library-library delay")}
 	for _, size := range sizes(quick, min(s.most(p.A), s.most(p.B))) {
 		moves := func(kind string, each bool, from, to []int) *shape {
 			return moved(kind+name+", "+figures.Size(size), size, 0, each, whole, from, to).moves(size*uint64(len(from)), name)

@@ -6,7 +6,6 @@ import (
 	goruntime "runtime"
 	"slices"
 	"sort"
-	"strings"
 
 	"godwit/devices"
 	"godwit/mem"
@@ -22,7 +21,7 @@ type site struct {
 	groups []group
 	pairs  []pair
 	staged staging
-	until  map[string]bool // what giving shows, by its shape: most of the time passes until the copy is enqueued; without a shape it is not known
+	await  map[string]bool // by group: its writes of pageable memory wait until the host has seen what is before them end; without one it is not known
 }
 
 // staging is from how many bytes on copies from and to pageable memory go by lanes of the host, and how many there are.
@@ -98,17 +97,10 @@ func (s *site) assumes() bool {
 	return s.staged.Lanes == 0 && slices.ContainsFunc(s.groups, func(g group) bool { return g.Driver == "opencl" && !g.Info.SharesHost })
 }
 
-// callers are the classes of copies whose pageable bytes the caller copies: that of the devices of group i.
-func (s *site) callers(i int) string {
-	var out []string
-	for class, shape := range map[string]string{"up": "write to ", "down": "read from "} {
-		caller, known := s.until[shape+s.groups[i].Name+" until enqueued"]
-		if caller || !known && class == "up" && s.assumes() {
-			out = append(out, class)
-		}
-	}
-	slices.Sort(out)
-	return strings.Join(out, ", ")
+// awaits reports whether writes of pageable memory to a group's devices wait for the host.
+func (s *site) awaits(group int) bool {
+	await, known := s.await[s.groups[group].Name]
+	return await || !known && s.assumes()
 }
 
 // stagedFrom is from how many bytes on copies of pageable memory to a device are staged; 0 is never.

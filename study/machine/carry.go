@@ -48,7 +48,8 @@ type handOver struct {
 
 // handOvers are all of them, from carrier to carrier, in the order of virtual.Carrier.
 type handOvers struct {
-	Queue                handOver `json:"queue,omitzero" yaml:"queue"` // within a device's own queues
+	Queue                handOver `json:"queue,omitzero" yaml:"queue"`   // within a device's own queues
+	Queues               handOver `json:"queues,omitzero" yaml:"queues"` // at least, from one of these to another
 	LibraryLibrary       handOver `json:"library_library,omitzero" yaml:"library-library"`
 	LibraryProgram       handOver `json:"library_program,omitzero" yaml:"library-program"`
 	LibraryDispatcher    handOver `json:"library_dispatcher,omitzero" yaml:"library-dispatcher"`
@@ -86,11 +87,11 @@ func (l *loader) threadless(m *yaml.Mapping, d *Device) {
 			l.wrong(m.At("classes"), "%s: classes: hold of %s: a dispatcher and a pilot have threads to be held: say enqueue or submit", m.What, classNames[i])
 		}
 	}
-	none := map[string]handOver{"queue": d.HandOver.Queue, "library-library": d.HandOver.LibraryLibrary}
+	none := map[string]handOver{"queue": d.HandOver.Queue, "queues": d.HandOver.Queues, "library-library": d.HandOver.LibraryLibrary}
 	for i, from := range d.HandOver.table() {
 		none[carrierNames[i]+"-program"] = *from[virtual.Program]
 	}
-	for _, key := range []string{"queue", "library-library", "library-program", "program-program", "dispatcher-program", "pilot-program"} {
+	for _, key := range []string{"queue", "queues", "library-library", "library-program", "program-program", "dispatcher-program", "pilot-program"} {
 		if none[key].Hold > 0 {
 			l.wrong(m.At("handover"), "%s: handover: %s: hold: there is no thread to be held: say delay", m.What, key)
 		}
@@ -127,7 +128,7 @@ func (m *Machine) carry(engine func(name string, memory, slots int) int32) {
 				out.HandOver[from][to] = virtual.HandOver(*h)
 			}
 		}
-		out.Queue, out.Threads, out.Crowded = d.HandOver.Queue.Delay, threads[d.host], m.boxes[d.host].Crowded
+		out.Queue, out.Queues, out.Threads, out.Crowded = d.HandOver.Queue.Delay, d.HandOver.Queues.Delay, threads[d.host], m.boxes[d.host].Crowded
 	}
 }
 
@@ -141,9 +142,9 @@ func (l *loader) byKernels(m *yaml.Mapping, d *Device) {
 			l.wrong(m.At("copies_wait_for_kernels"), "%s: copies_wait_for_kernels: %q: want some of inside, up, down and peer", m.What, yaml.Short(name))
 		}
 	}
-	for _, name := range d.ByCaller {
+	for _, name := range d.Awaits {
 		if name != "up" && name != "down" {
-			l.wrong(m.At("copied_by_caller"), "%s: copied_by_caller: %q: want some of up and down", m.What, yaml.Short(name))
+			l.wrong(m.At("pageable_awaits_host"), "%s: pageable_awaits_host: %q: want some of up and down", m.What, yaml.Short(name))
 		}
 	}
 	for i := range l.out.Devices {

@@ -147,10 +147,19 @@ func TestWhatAFileSaysOfTheHost(t *testing.T) {
 		{"large copies of it take turns at the host's lanes", "staged: {from: 10000 B, lanes: 4, each: 2500 B}", pageable, writes(1), 20 * us},
 		{"where there are enough they do not", "staged: {from: 10000 B, lanes: 4, each: 5000 B}", pageable, writes(1), 10 * us},
 		{"nor where they are small", "staged: {from: 10001 B, lanes: 4, each: 2500 B}", pageable, writes(1), 10 * us},
-		{"who enqueues copies the bytes", "", pageable + ", copied_by_caller: [up], classes: {up: {enqueue: 1 us}}", writes(1), 22 * us},
-		{"behind a launch the dispatcher does", "", pageable + ", copied_by_caller: [up], classes: {up: {enqueue: 1 us}}", func(x *whole) uint64 {
+		{"one that waits for what the host must see end the dispatcher enqueues", "", pageable + ", pageable_awaits_host: [up], classes: {up: {enqueue: 1 us}}, handover: {library-dispatcher: {delay: 7 us}}", func(x *whole) uint64 {
 			return x.launched(func() { x.ok(x.qs[0].EnqueueWrite(bg, x.buffer(size), 0, make([]byte, size))) }, 0)
-		}, (50 + 1 + 10) * us},
+		}, (50 + 7 + 1 + 10) * us},
+		{"from queue to queue of a device", "", "handover: {queues: {delay: 7 us}}", func(x *whole) uint64 {
+			q, err := x.c.NewQueue(x.w.Devices()[0], runtime.QueueOptions{})
+			require.NoError(x, err)
+			x.qs = append(x.qs, q)
+			b := x.buffer(size)
+			return x.launched(func() {
+				x.ok(x.qs[0].EnqueueWrite(bg, b, 0, make([]byte, size))) // 50 us later, without a delay
+				x.ok(q.EnqueueRead(bg, b, 0, make([]byte, size)))
+			}, 0)
+		}, (50 + 11 + 7 + 11) * us},
 		{"an enqueue beside the context's threads takes longer", "crowded: 3 us", "classes: {fill: {enqueue: 1 us}, peer: {by: pilot, enqueue: 1 us}}", func(x *whole) uint64 {
 			b, other := x.on(0, size), x.buffer(size)
 			start := x.w.Time()
@@ -251,7 +260,7 @@ func TestWhatAFileMayNotSayOfCarriers(t *testing.T) {
 		"copies_wait_for_kernels: [launch]":          `"launch": want some of`,
 		"cores: 2}, {name: h, cores: 3":              "they share the host's",
 		"cores: 0":                                   "want from 1",
-		"copied_by_caller: [peer]":                   "want some of up and down",
+		"pageable_awaits_host: [peer]":               "want some of up and down",
 	} {
 		_, err := machine.Parse("m.yaml", []byte("devices: [{name: g, "+device+"}]\nlinks: [{between: [host, g], bandwidth: 1 GB/s}]\n"), machine.Options{})
 		require.ErrorContains(t, err, want, device)

@@ -101,7 +101,7 @@ func (m *Machine) Copy(from, to int, size uint64) virtual.Work {
 		if s := &m.boxes[d.host].Staged; s.Lanes > 0 && size >= s.From {
 			w.Lanes, w.Slots = m.lanes[d.host], int(min(max(size/max(s.Each, 1), 1), uint64(s.Lanes)))
 		} else {
-			w.ByCaller = slices.Contains(d.ByCaller, classNames[class])
+			w.Awaits = slices.Contains(d.Awaits, classNames[class])
 		}
 	}
 	if slices.Contains(d.ByKernels, classNames[class]) {

@@ -124,7 +124,7 @@ type Device struct {
 	// Of copies up from memory of the program's own and down to it, by size, in place of what others cost.
 	PageableUp   []tablePoint `json:"pageable_up,omitempty"`
 	PageableDown []tablePoint `json:"pageable_down,omitempty"`
-	ByCaller     []string     `json:"copied_by_caller,omitempty" yaml:"copied_by_caller"` // classes whose pageable bytes are copied by who gives the command to the library
+	Awaits       []string     `json:"pageable_awaits_host,omitempty" yaml:"pageable_awaits_host"` // classes of which such copies are given to the library once the host has seen all end that they wait for
 
 	HostName string `json:"host,omitempty" yaml:"host"` // that it is of; "" is the first
 
