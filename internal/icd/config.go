@@ -18,15 +18,17 @@ import (
 
 // config is what the environment asks for.
 type config struct {
-	library string // of the driver that compiles and runs kernels
-	devices []devicefile.Device
-	count   int      // of devices; 0 is the default. Where there is no list
-	chosen  []string // of the devices that there would be, these in this order; nil is all
-	links   []devicefile.Link
-	typ     uint64 // cl_device_type of all devices; 0 is the real one's
-	trace   string // see tracelog.Open
-	summary string
-	record  string
+	library  string // of the driver that compiles and runs kernels
+	devices  []devicefile.Device
+	count    int      // of devices; 0 is the default. Where there is no list
+	chosen   []string // of the devices that there would be, these in this order; nil is all
+	links    []devicefile.Link
+	typ      uint64 // cl_device_type of all devices; 0 is the real one's
+	trace    string // see tracelog.Open
+	summary  string
+	record   string
+	html     string
+	timeline string
 	// leadExit: other libraries' calls to __cxa_atexit are led through ours (internal/exit).
 	leadExit bool
 	// commandBuffers is the version of cl_khr_command_buffer; nil is none.
@@ -38,7 +40,7 @@ var deviceTypes = map[string]uint64{"cpu": typeCPU, "gpu": typeGPU, "accelerator
 
 // readConfig reads the environment.
 func readConfig(env func(string) string) (config, error) {
-	c := config{library: findBackend(env("GODWIT_BACKEND")), trace: env("GODWIT_TRACE"), summary: env("GODWIT_SUMMARY"), record: env("GODWIT_RECORD"), leadExit: env("GODWIT_ATEXIT") != "off"}
+	c := config{library: findBackend(env("GODWIT_BACKEND")), trace: env("GODWIT_TRACE"), summary: env("GODWIT_SUMMARY"), record: env("GODWIT_RECORD"), html: env("GODWIT_HTML"), timeline: env("GODWIT_TIMELINE"), leadExit: env("GODWIT_ATEXIT") != "off"}
 	if t := env("GODWIT_DEVICE_TYPE"); t != "" {
 		var ok bool
 		if c.typ, ok = deviceTypes[t]; !ok {

@@ -19,6 +19,7 @@
 //	GODWIT_COMMAND_BUFFER  the version of cl_khr_command_buffer that programs see, or off (versions.go)
 //	GODWIT_ATEXIT       off leaves other libraries' registration of exit handlers alone
 //	GODWIT_SUMMARY      a file: what moved, as JSON, when the program ends
+//	GODWIT_HTML, GODWIT_TIMELINE  files of pictures of what ran, written at exit
 //	GODWIT_RECORD       a file, appended to: what each command accessed, for godwit replay
 //	GODWIT_DEBUG        anything: why calls failed, on standard error; with the word svm
 //	                    shared virtual memory is out of bounds for the program outside

@@ -69,7 +69,7 @@ func newPlatform() (*platform, error) {
 	}
 	p := &platform{config: c}
 	c.commandBuffers.offer()
-	if p.trace, err = tracelog.Open(c.trace, c.summary, c.record); err != nil {
+	if p.trace, err = tracelog.Open(c.trace, c.summary, c.record, c.html, c.timeline); err != nil {
 		return nil, err
 	}
 	platforms.add(p, &p.self) // the first: there is room

@@ -7,33 +7,38 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 
 	"godwit/internal/outfile"
 	"godwit/mem/trace"
+	"godwit/study/page"
 )
 
 // Files is a log with the files that it goes to.
 type Files struct {
-	Log     *Log
-	lines   io.Writer // nil where none are wanted
-	close   func() error
-	summary string               // path, "" where none is wanted
-	record  *trace.CommandWriter // nil where none is wanted
+	Log      *Log
+	lines    io.Writer // nil where none are wanted
+	close    func() error
+	summary  string               // path, "" where none is wanted
+	record   *trace.CommandWriter // nil where none is wanted
+	html     string               // path, "" where none is wanted; so timeline
+	timeline string
 }
 
 // Open starts a log whose lines are appended to the file lines, which a program's child
 // processes may share, and whose summary goes, as
 // JSON, to the file summary when Finish is called; "" is none, "-" or "stderr"
 // is standard error, and %p in a name is the process's number. The command trace
-// (trace.CommandTrace) is appended to the file record. All empty is no
+// (trace.CommandTrace) is appended to the file record. html and timeline are
+// files of pictures, which Finish writes. All empty is no
 // log: the Files is nil, which Finish takes.
-func Open(lines, summary, record string) (*Files, error) {
-	if lines == "" && summary == "" && record == "" {
+func Open(lines, summary, record, html, timeline string) (*Files, error) {
+	if lines == "" && summary == "" && record == "" && html == "" && timeline == "" {
 		return nil, nil
 	}
-	f := &Files{summary: withPID(summary), close: func() error { return nil }}
+	f := &Files{summary: withPID(summary), html: withPID(html), timeline: withPID(timeline), close: func() error { return nil }}
 	if err := f.checkSummary(); err != nil {
 		return nil, fmt.Errorf("GODWIT_SUMMARY: %w", err)
 	}
@@ -56,6 +61,9 @@ func Open(lines, summary, record string) (*Files, error) {
 		f.record, f.close = trace.NewCommandWriter(file, strconv.Itoa(os.Getpid())+"."), both(f.close, file.Close)
 	}
 	f.Log = New(f.lines)
+	if f.html != "" || f.timeline != "" {
+		f.Log.Draw("this computer")
+	}
 	return f, nil
 }
 
@@ -76,6 +84,26 @@ func (f *Files) Context(memories []string, capacity []uint64) trace.CommandSink 
 		all = append(all, trace.CommandMemory{Name: name, Capacity: capacity[m]})
 	}
 	return trace.Tee(sink, f.record.Context(all, 0))
+}
+
+// draw writes the pictures that are wanted; a timeline is of the first context.
+func (f *Files) draw() (err error) {
+	runs := f.Log.Pictures()
+	if len(runs) == 0 {
+		return nil
+	}
+	ctx := context.Background()
+	if f.html != "" {
+		if werr := outfile.Fill(ctx, f.html, func(w io.Writer) error { return page.Write(w, filepath.Base(os.Args[0]), runs...) }); werr != nil {
+			err = fmt.Errorf("GODWIT_HTML: %w", werr)
+		}
+	}
+	if f.timeline != "" {
+		if werr := outfile.Fill(ctx, f.timeline, func(w io.Writer) error { return page.WriteTimeline(w, runs[0]) }); werr != nil {
+			err = errors.Join(err, fmt.Errorf("GODWIT_TIMELINE: %w", werr))
+		}
+	}
+	return err
 }
 
 // checkSummary makes sure that the summary can be written when all is over, and
@@ -108,6 +136,7 @@ func (f *Files) Finish() error {
 	if f.record != nil && f.record.Err() != nil {
 		err = errors.Join(err, fmt.Errorf("GODWIT_RECORD: %w", f.record.Err()))
 	}
+	err = errors.Join(err, f.draw())
 	s := f.Log.Summary()
 	s.Complete = true
 	if f.lines != nil {

@@ -268,20 +268,22 @@ func TestAWriterThatFailsIsReportedAndTheCountGoesOn(t *testing.T) {
 
 func TestFilesHoldTheLinesAndTheSummary(t *testing.T) {
 	dir := t.TempDir()
-	none, err := tracelog.Open("", "", "")
+	none, err := tracelog.Open("", "", "", "", "")
 	require.NoError(t, err)
 	require.Nil(t, none)
 	require.NoError(t, none.Finish())
-	_, err = tracelog.Open(dir, "", "")
+	_, err = tracelog.Open(dir, "", "", "", "")
 	require.Error(t, err, "a directory is no file")
 
-	f, err := tracelog.Open(filepath.Join(dir, "lines.%p"), filepath.Join(dir, "sum.json"), filepath.Join(dir, "commands.%p"))
+	f, err := tracelog.Open(filepath.Join(dir, "lines.%p"), filepath.Join(dir, "sum.json"), filepath.Join(dir, "commands.%p"), filepath.Join(dir, "page.html"), filepath.Join(dir, "timeline.json"))
 	require.NoError(t, err)
 	sink := f.Context([]string{"host", "A"}, []uint64{0, 4096})
 	sink.Buffer(&trace.BufferRecord{Buffer: 1, Size: 64, Version: 1})
 	sink.Command(&trace.CommandRecord{ID: 1, Memory: 1, Op: "marker"})
 	sink.Command(&trace.CommandRecord{ID: 2, Memory: 1, Op: "read", Accesses: []mem.Access{{Buffer: 1, Range: mem.Range{End: 64}, Memory: 1}}})
 	require.NoError(t, f.Finish())
+	require.FileExists(t, filepath.Join(dir, "page.html"))
+	require.FileExists(t, filepath.Join(dir, "timeline.json"))
 	recorded, err := trace.OpenCommands(t.Context(), filepath.Join(dir, fmt.Sprintf("commands.%d", os.Getpid())))
 	require.NoError(t, err)
 	require.Len(t, recorded, 1)
@@ -304,14 +306,14 @@ func TestFilesHoldTheLinesAndTheSummary(t *testing.T) {
 func TestWhatCannotBeWrittenIsTold(t *testing.T) {
 	dir := t.TempDir()
 	for _, c := range [][3]string{{filepath.Join(dir, "none", "lines")}, {"", filepath.Join(dir, "none", "sum")}, {"", "/dev"}, {"", "", filepath.Join(dir, "none", "commands")}} {
-		_, err := tracelog.Open(c[0], c[1], c[2])
+		_, err := tracelog.Open(c[0], c[1], c[2], "", "")
 		require.ErrorContains(t, err, "GODWIT_")
 	}
 	sub := filepath.Join(dir, "sub")
 	require.NoError(t, os.Mkdir(sub, 0o700))
 	sum := filepath.Join(sub, "sum.json")
 	require.NoError(t, os.WriteFile(sum, []byte("old"), 0o600))
-	f, err := tracelog.Open("/dev/full", sum, "/dev/full")
+	f, err := tracelog.Open("/dev/full", sum, "/dev/full", "", "")
 	require.NoError(t, err)
 	text, err := os.ReadFile(sum)
 	require.NoError(t, err)

@@ -25,8 +25,8 @@ import (
 
 // execFlags are the flags of godwit exec.
 type execFlags struct {
-	devices, backend, trace, record, lib string
-	json                                 bool
+	devices, backend, trace, record, html, timeline, lib string
+	json                                                 bool
 }
 
 // Exit codes of godwit exec besides the program's own, as of env and shells.
@@ -76,6 +76,8 @@ or libgodwit.so is missing.`,
 	flags.StringVar(&f.trace, "trace", "", "write every command and copy, with its reason, to `FILE` (without one, to standard error)")
 	flags.Lookup("trace").NoOptDefVal = "-"
 	flags.StringVar(&f.record, "record", "", "write what each command accesses to `FILE`, for godwit replay: other policies, other capacities")
+	flags.StringVar(&f.html, "html", "", "write what ran as one page for a browser to `FILE`: some 2 KB of memory for each command and copy")
+	flags.StringVar(&f.timeline, "timeline", "", "write what ran as Perfetto-readable JSON to `FILE`")
 	flags.StringVar(&f.lib, "lib", "", "`path` of libgodwit.so")
 	flags.BoolVar(&f.json, "json", false, "print what was moved as one JSON object")
 	return cmd
@@ -128,6 +130,8 @@ func (f *execFlags) environment(ctx context.Context, summary string) (env []stri
 		{"--backend", f.backend, "GODWIT_BACKEND", backendPath},
 		{"--trace", f.trace, "GODWIT_TRACE", emptiedOrError},
 		{"--record", f.record, "GODWIT_RECORD", emptied},
+		{"--html", f.html, "GODWIT_HTML", emptied},
+		{"--timeline", f.timeline, "GODWIT_TIMELINE", emptied},
 	} {
 		if x.value == "" {
 			continue
