@@ -49,7 +49,7 @@ func JSON(v any) (string, error) {
 // pack is gzip and base64.
 func pack(data []byte) (string, error) {
 	var out bytes.Buffer
-	zw, err := gzip.NewWriterLevel(&out, gzip.BestCompression)
+	zw, err := gzip.NewWriterLevel(&out, 4)
 	if err != nil {
 		return "", err
 	}

@@ -36,24 +36,28 @@ function makeLanes(page) {
 
   // ---- what is drawn ----
 
-  const toneOf = new Map();
-  function tone(lane, i) {
-    const run = page.run, e = lane.event[i];
-    if (lane.group === 'Critical path') return reasons[run.text('partReason', e)] || reasons.host;
-    const list = tones[run.kinds[run.kind[e]]];
-    if (list.length === 1) return list[0];
-    const name = run.text('name', e).replace(/^#\d+ /, '').split(/[ (]/)[0];
-    if (!toneOf.has(name)) toneOf.set(name, list[toneOf.size % list.length]);
-    return toneOf.get(name);
+  // tonesOf are the numbers in palette of the colours of a lane's items. Commands' are told apart by the first word of their names.
+  const toneOf = new Map(), palette = [...new Set([...Object.values(tones).flat(), ...Object.values(reasons)])];
+  function tonesOf(lane) {
+    const run = page.run, all = tones.command;
+    lane.tones ??= Uint8Array.from(lane.event, e => {
+      if (lane.group === 'Critical path') return palette.indexOf(reasons[run.text('partReason', e)] || reasons.host);
+      const list = tones[run.kinds[run.kind[e]]];
+      if (list !== all) return palette.indexOf(list[0]);
+      const name = run.text('name', e).replace(/^#\d+ /, '').split(/[ (]/)[0];
+      if (!toneOf.has(name)) toneOf.set(name, palette.indexOf(all[toneOf.size % all.length]));
+      return toneOf.get(name);
+    });
+    return lane.tones;
   }
 
   // spread adds an amount over a time to columns, evenly.
   function spread(columns, steps, v, dt, from, to, amount) {
-    const n = columns.length, at = t => Math.min(Math.max(Math.floor((t - v.x0) / dt), 0), n - 1);
-    if (to <= from) { if (from >= v.x0 && from < v.x1) columns[at(from)] += amount; return; }
-    const rate = amount / (to - from), a = Math.max(from, v.x0), b = Math.min(to, v.x1);
+    const n = columns.length, a = Math.max(from, v.x0), b = Math.min(to, v.x1);
+    const first = Math.min(Math.floor((a - v.x0) / dt), n - 1), last = Math.min(Math.floor((b - v.x0) / dt), n - 1);
+    if (to <= from) { if (from >= v.x0 && from < v.x1) columns[first] += amount; return; }
     if (b <= a) return;
-    const first = at(a), last = at(b);
+    const rate = amount / (to - from);
     if (first === last) { columns[first] += rate * (b - a); return; }
     columns[first] += rate * (v.x0 + (first + 1) * dt - a);
     columns[last] += rate * (b - v.x0 - last * dt);
@@ -66,25 +70,27 @@ function makeLanes(page) {
 
   // bars are a lane's items: rects, in pixels of the plot, and the busy time that they stand for.
   function bars(lane, v, W, cw, rects, y) {
-    const n = Math.ceil(W / cw), sx = W / (v.x1 - v.x0), dt = cw / sx, shares = new Map(), out = { busy: 0 };
-    for (let i = firstAfter(lane.last, v.x0 - 1); i < lane.event.length && lane.from[i] < v.x1; i++) {
-      const from = lane.from[i], to = lane.to[i];
-      if (to < v.x0) continue;
-      const colour = tone(lane, i), row = lane.row[i];
+    const n = Math.ceil(W / cw), sx = W / (v.x1 - v.x0), dt = cw / sx, shares = [], out = { busy: 0 };
+    const { from: begins, to: ends, busy, row: rows } = lane, tone = tonesOf(lane), x0 = v.x0, x1 = v.x1, each = palette.length;
+    for (let i = firstAfter(lane.last, x0 - 1); i < begins.length && begins[i] < x1; i++) {
+      const from = begins[i], to = ends[i], row = rows[i];
+      if (to < x0) continue;
       if ((to - from) * sx >= cw) {
-        const a = Math.max(from, v.x0), b = Math.min(to, v.x1), full = lane.busy[i] / (to - from);
+        const a = Math.max(from, x0), b = Math.min(to, x1), full = busy[i] / (to - from);
         if (b <= a) continue;
         out.busy += full * (b - a);
-        rects.push({ x: (a - v.x0) * sx, w: Math.max((b - a) * sx - .5, .5), y: y + row * rowHeight + (1 - full) * (rowHeight - 2), h: full * (rowHeight - 2), colour, lane, i });
+        rects.push({ x: (a - x0) * sx, w: Math.max((b - a) * sx - .5, .5), y: y + row * rowHeight + (1 - full) * (rowHeight - 2), h: full * (rowHeight - 2), colour: palette[tone[i]], lane, i });
         continue;
       }
-      const key = row + colour;
-      if (!shares.has(key)) shares.set(key, { row, colour, columns: new Float64Array(n), steps: new Float64Array(n + 1), marks: new Uint8Array(n) });
-      const s = shares.get(key);
-      s.marks[Math.min(Math.max(Math.floor((from - v.x0) / dt), 0), n - 1)] = 1;
-      if (to > from) spread(s.columns, s.steps, v, dt, from, to, lane.busy[i]);
+      const s = shares[row * each + tone[i]] ??= { row, colour: palette[tone[i]], columns: new Float64Array(n), steps: new Float64Array(n + 1), marks: new Uint8Array(n) };
+      const c = Math.floor((from - x0) / dt);
+      s.marks[c < 0 ? 0 : c >= n ? n - 1 : c] = 1;
+      if (to <= from) continue;
+      if (c >= 0 && c < n && to <= x0 + (c + 1) * dt && to <= x1) s.columns[c] += busy[i]; // most are in one column
+      else spread(s.columns, s.steps, v, dt, from, to, busy[i]);
     }
-    for (const s of shares.values()) {
+    for (const s of shares) {
+      if (!s) continue;
       settle(s.columns, s.steps);
       for (let c = 0; c < n; c++) {
         if (!s.columns[c] && !s.marks[c]) continue;
@@ -143,6 +149,7 @@ function makeLanes(page) {
       if (!l.lane || l.y + l.h < top || l.y > bottom) continue;
       const how = l.lane.group === 'Links' ? flow : l.lane.group === 'Memories' ? held : bars;
       sums.set(l.lane.index, how(l.lane, v, W, cw, rects, l.y));
+      if (rects.length > mostItems) break; // wider columns, then
     }
     return { rects, sums, cw };
   }

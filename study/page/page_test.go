@@ -231,6 +231,34 @@ func TestFoldingKeepsTheSums(t *testing.T) {
 	}
 }
 
+// A run of more than 250,000 events folds and says so; its file is small, and no frame draws more than 20,000 items.
+func TestALargeRunFolds(t *testing.T) {
+	b := canvastest.Open(t, 1600, 1000)
+	run := draw(1, 120_000).b.Run()
+	require.Greater(t, run.Folded, 250_000)
+	require.LessOrEqual(t, len(run.Events), 250_000)
+	require.LessOrEqual(t, len(run.Held), 250_000)
+	file := save(t, run)
+	info, err := os.Stat(file)
+	require.NoError(t, err)
+	require.Less(t, info.Size(), int64(40<<20), "bytes")
+	require.Empty(t, b.Load(t, file, "")["error"])
+	var note string
+	var items []int
+	b.Call(t, `document.getElementById('notes').textContent`, &note)
+	require.Contains(t, note, "events: what a lane has of one kind within")
+	b.Call(t, `Array.from({length: 10}, (_, k) => {
+		const w = (page.run.until - page.run.first) / 2 ** k, x0 = page.run.first + w * k / 10;
+		page.look({x0, x1: x0 + w});
+		page.lanes.draw();
+		return page.lanes.drawn().rects.length;
+	})`, &items)
+	for _, n := range items {
+		require.LessOrEqual(t, n, 20_000)
+		require.Positive(t, n)
+	}
+}
+
 // The page opens at any width, draws, asks for nothing and says nothing; keys do what the pointer does.
 func TestThePageOpensAnywhereAndTakesKeys(t *testing.T) {
 	file := save(t, draw(7, 300).b.Run(), draw(8, 30).b.Run())
