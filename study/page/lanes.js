@@ -29,7 +29,7 @@ function makeLanes(page) {
       height += h + gap;
     }
     const most = Math.max(Math.min(height, innerHeight * .62 - margin.bottom), 80);
-    el.style.height = Math.round(most + margin.top + margin.bottom) + 'px';
+    el.style.height = $('scroll').style.height = Math.round(most + margin.top + margin.bottom) + 'px'; // as high, so that the last lane can be scrolled to
     $('spacer').style.height = Math.max(Math.round(height - most), 0) + 'px';
     margin.left = el.clientWidth < 600 ? 84 : 150;
   }

@@ -135,13 +135,14 @@ func TestWhatIsDrawnIsTheRun(t *testing.T) {
 	for seed := range uint64(2) {
 		x := draw(100+seed, 400)
 		run := x.b.Run()
+		b.Run(t, chromedp.EmulateViewport(1000-640*int64(seed), 900)) // on the narrow one much lies within one column
 		attr := b.Load(t, save(t, run), "")
 		require.Empty(t, attr["error"])
 		seen := make(map[int]bool)
 		for i := range 40 {
 			w := float64(run.End-run.Begin) * math.Pow(2, -8*x.Float64())
 			x0 := float64(run.Begin) + x.Float64()*(float64(run.End-run.Begin)-w)
-			for _, d := range look(t, b, x0, x0+w, float64(i%5)/4) { // from the first lane to the last
+			for _, d := range look(t, b, x0, x0+w, float64(i%8)/7) { // from the first lane to the last
 				seen[d.Lane] = true
 				l := &run.Lanes[d.Lane]
 				busy, bytes, peak := sums(l, x0, x0+w)
