@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"iter"
 	"slices"
 	"unsafe"
 
@@ -121,53 +120,52 @@ func (r *record) timed() bool { return r.work != nil && r.work.times.Queued != 0
 // fill copies cmd, and those behind it in its run, into the work, so that nothing of it is the caller's but the
 // bytes to be copied.
 func (w *todo) fill(cmd *devices.Command) {
-	args, run, need := w.cmd.Args[:0], w.cmd.Run, 0
-	if w.cmd = *cmd; len(cmd.Then()) > 0 && run == nil {
-		run = new(devices.Run)
-	}
-	if w.cmd.Run = run; run != nil {
-		run.Then = append(run.Then[:0], cmd.Then()...)
-	}
-	for c := range w.commands() {
-		args = append(args, c.Args...)
-		need += len(c.Pattern) + 7
-		for i := range c.Args {
-			need += len(c.Args[i].Value) + 7
-		}
+	args, run, then, need := append(w.cmd.Args[:0], cmd.Args...), w.cmd.Run, cmd.Then(), roomOf(cmd)
+	for i := range then {
+		args = append(args, then[i].Args...)
+		need += roomOf(&then[i])
 	}
 	w.bytes = slices.Grow(w.bytes[:0], need)
-	keep := func(b *[]byte) { // at an 8-byte boundary
-		start := (len(w.bytes) + 7) &^ 7
-		w.bytes = append(w.bytes[:start], *b...)
-		*b = w.bytes[start:len(w.bytes):len(w.bytes)]
+	if w.cmd = *cmd; len(then) > 0 && run == nil {
+		run = new(devices.Run)
 	}
-	rest := args
-	for c := range w.commands() {
-		n := len(c.Args)
-		c.Args, rest = rest[:n:n], rest[n:]
-		keep(&c.Pattern)
-		for i := range c.Args {
-			if len(c.Args[i].Value) > 0 {
-				keep(&c.Args[i].Value)
-			}
+	rest := w.own(&w.cmd, args)
+	if w.cmd.Run = run; run != nil {
+		run.Then = append(run.Then[:0], then...)
+		for i := range run.Then {
+			rest = w.own(&run.Then[i], rest)
 		}
 	}
-	w.cmd.Args = args[:len(w.cmd.Args)]
+	w.cmd.Args = args[:len(cmd.Args)] // with the room behind them
 }
 
-// commands yields what the work has to do.
-func (w *todo) commands() iter.Seq[*devices.Command] {
-	return func(yield func(*devices.Command) bool) {
-		if !yield(&w.cmd) {
-			return
-		}
-		then := w.cmd.Then()
-		for i := range then {
-			if !yield(&then[i]) {
-				return
-			}
+// roomOf is how many bytes a command's pattern and values take.
+func roomOf(c *devices.Command) int {
+	need := len(c.Pattern) + 7
+	for i := range c.Args {
+		need += len(c.Args[i].Value) + 7
+	}
+	return need
+}
+
+// own has a command's arguments be the first of args, and its bytes the work's. It returns the rest of args.
+func (w *todo) own(c *devices.Command, args []devices.Arg) []devices.Arg {
+	n := len(c.Args)
+	c.Args = args[:n:n]
+	w.keep(&c.Pattern)
+	for i := range c.Args {
+		if len(c.Args[i].Value) > 0 {
+			w.keep(&c.Args[i].Value)
 		}
 	}
+	return args[n:]
+}
+
+// keep copies bytes into the work, at an 8-byte boundary.
+func (w *todo) keep(b *[]byte) {
+	start := (len(w.bytes) + 7) &^ 7
+	w.bytes = append(w.bytes[:start], *b...)
+	*b = w.bytes[start:len(w.bytes):len(w.bytes)]
 }
 
 // clear drops what the work refers to and keeps its storage.

@@ -20,6 +20,9 @@ import (
 // Where a launch behind the first is refused, those before it are OpenCL's already: the run is accepted, and fails with the refusal
 // when they have ended.
 
+// fewInRun is for how many launches a record has room that had a run once: each would grow by its own.
+const fewInRun = 16
+
 // form is a run as C gets it, kept from one time to the next. A record copies it.
 type form struct {
 	q       *Queue
@@ -54,14 +57,14 @@ func (r *record) fillRun(cmd *devices.Command) error {
 		}
 	}
 	r.takes(f.cmds)
-	r.args = append(r.args, f.args...)
+	r.args = append(slices.Grow(r.args, max(len(f.args), min(len(f.cmds)-1, 1)*fewInRun*fewArgs)), f.args...)
 	return nil
 }
 
 // takes has r be some launches.
 func (r *record) takes(cmds []ocl.Command) {
 	if r.cmd = cmds[0]; len(cmds) > 1 {
-		r.run = append(r.run, cmds...)
+		r.run = append(slices.Grow(r.run, max(len(cmds), fewInRun)), cmds...)
 	}
 }
 
