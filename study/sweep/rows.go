@@ -3,6 +3,7 @@ package sweep
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,7 +17,7 @@ import (
 )
 
 // Rows are the rows of a sweep that are known, each where it lies: in journals, in results that were made
-// before, in the sweep's own journal. Eight bytes are held of each. Take comes before all else; the rest is
+// before, in the sweep's own journal. Five bytes are held of each. Take comes before all else; the rest is
 // safe for concurrent use.
 type Rows struct {
 	id      string
@@ -26,9 +27,9 @@ type Rows struct {
 	known   index    // rows of other sweeps
 
 	mu      sync.Mutex
-	journal store   // what is added goes there: its places follow those of sources
-	at      []int64 // by point, the place of its row and 1; 0 where there is none. Protected by mu
-	have    int     // how many there are; protected by mu
+	journal store  // what is added goes there: its places follow those of sources
+	at      places // by point; protected by mu
+	have    int    // how many there are; protected by mu
 }
 
 // store is what rows are added to.
@@ -53,7 +54,7 @@ func (c *Config) Rows(ctx context.Context) (*Rows, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Rows{id: id, points: points, at: make([]int64, points.Len()), journal: &memory{}}, nil
+	return &Rows{id: id, points: points, at: newPlaces(points.Len()), journal: &memory{}}, nil
 }
 
 // Points are those of the sweep.
@@ -66,9 +67,10 @@ func (r *Rows) ID() string { return r.id }
 func (r *Rows) Missing(from, most int) (lo, hi int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for lo = from; lo < len(r.at) && r.at[lo] != 0; lo++ {
+	n := r.at.len()
+	for lo = from; lo < n && r.at.get(lo) >= 0; lo++ {
 	}
-	for hi = lo; hi < min(len(r.at), lo+most) && r.at[hi] == 0; hi++ {
+	for hi = lo; hi < min(n, lo+most) && r.at.get(hi) < 0; hi++ {
 	}
 	return lo, hi
 }
@@ -189,7 +191,7 @@ func (r *Rows) scan(text io.Reader, first int64) (dropped int, err error) {
 		switch {
 		case !ok || !isRow || b.Error != "":
 			dropped++
-		case ours && l.At >= 0 && l.At < len(r.at):
+		case ours && l.At >= 0 && l.At < r.at.len():
 			r.put(l.At, place)
 		default:
 			r.known.add(b.Point, place)
@@ -202,10 +204,10 @@ func (r *Rows) scan(text io.Reader, first int64) (dropped int, err error) {
 
 // put notes where a point's row is. The caller holds mu, or is alone.
 func (r *Rows) put(i int, place int64) {
-	if r.at[i] == 0 {
+	if r.at.get(i) < 0 {
 		r.have++
 	}
-	r.at[i] = place + 1
+	r.at.set(i, place)
 }
 
 // rowAt is the row at a place.
@@ -242,7 +244,7 @@ func (r *Rows) rowAt(place int64) ([]byte, error) {
 // row is a point's row; nil where there is none.
 func (r *Rows) row(i int) ([]byte, error) {
 	r.mu.Lock()
-	place := r.at[i] - 1
+	place := r.at.get(i)
 	r.mu.Unlock()
 	if place < 0 {
 		return nil, nil
@@ -319,13 +321,38 @@ func (m *memory) ReadAt(p []byte, off int64) (int, error) {
 	return n, nil
 }
 
+// placeBytes are of a place: maxPlace has 40 bits.
+const placeBytes = 5
+
+// places are where points' rows lie.
+type places []byte
+
+func newPlaces(n int) places { return make(places, placeBytes*n) }
+
+func (p places) len() int { return len(p) / placeBytes }
+
+// get is a point's place, -1 where it has none.
+func (p places) get(i int) int64 {
+	b := p[placeBytes*i:][:placeBytes]
+	return (int64(binary.LittleEndian.Uint32(b)) | int64(b[4])<<32) - 1
+}
+
+func (p places) set(i int, place int64) {
+	b := p[placeBytes*i:][:placeBytes]
+	binary.LittleEndian.PutUint32(b, uint32(place+1))
+	b[4] = byte((place + 1) >> 32)
+}
+
 // index finds rows by their points' hash: a word has 24 bits of it and 40 of the row's place, so that who
 // looks reads one row in vain for each that he finds, at most, of some millions.
 type index struct {
-	lists [256][]uint64 // by eight other bits of the hash
+	lists [256][][]uint64 // by eight other bits of the hash: chunks, each in order, so that none has to grow
 }
 
-func (x *index) split(point string) (list *[]uint64, low uint64) {
+// chunkWords are those of a chunk of the index.
+const chunkWords = 2048
+
+func (x *index) split(point string) (list *[][]uint64, low uint64) {
 	h := fnv.New32a()
 	_, _ = io.WriteString(h, point) // a hash never fails
 	sum := h.Sum32()
@@ -334,12 +361,18 @@ func (x *index) split(point string) (list *[]uint64, low uint64) {
 
 func (x *index) add(point string, place int64) {
 	list, low := x.split(point)
-	*list = append(*list, low|uint64(place))
+	if n := len(*list); n == 0 || len((*list)[n-1]) == chunkWords {
+		*list = append(*list, make([]uint64, 0, chunkWords))
+	}
+	last := &(*list)[len(*list)-1]
+	*last = append(*last, low|uint64(place))
 }
 
 func (x *index) sort() {
 	for _, list := range x.lists {
-		slices.Sort(list)
+		for _, chunk := range list {
+			slices.Sort(chunk)
+		}
 	}
 }
 
@@ -347,10 +380,12 @@ func (x *index) sort() {
 func (x *index) places(point string) func(yield func(int64) bool) {
 	return func(yield func(int64) bool) {
 		list, low := x.split(point)
-		i, _ := slices.BinarySearch(*list, low)
-		for ; i < len(*list) && (*list)[i]>>40 == low>>40; i++ {
-			if !yield(int64((*list)[i] & (1<<40 - 1))) {
-				return
+		for _, chunk := range *list {
+			i, _ := slices.BinarySearch(chunk, low)
+			for ; i < len(chunk) && chunk[i]>>40 == low>>40; i++ {
+				if !yield(int64(chunk[i] & (1<<40 - 1))) {
+					return
+				}
 			}
 		}
 	}
@@ -404,7 +439,7 @@ func (m *merger) line(text []byte, place int64, whole bool) error {
 		return m.head(&l, text)
 	}
 	b, isRow := briefly(l.Row)
-	if !m.ours || !isRow || l.At < 0 || l.At >= len(m.at) {
+	if !m.ours || !isRow || l.At < 0 || l.At >= m.at.len() {
 		return nil
 	}
 	before, err := m.row(l.At)
@@ -417,7 +452,7 @@ func (m *merger) line(text []byte, place int64, whole bool) error {
 	case was.Error != "":
 		m.put(l.At, place) // it was tried again
 	case b.Error != "" || was.Times == "measured" || bytes.Equal(before, l.Row):
-	case was.Point != b.Point && m.at[l.At]-1 >= m.sources[len(m.sources)-1].first:
+	case was.Point != b.Point && m.at.get(l.At) >= m.sources[len(m.sources)-1].first:
 		m.put(l.At, place) // files were changed since, and the sweep went on
 	default:
 		return fmt.Errorf("%s: point %d, %s: %w: it has\n%s\nand\n%s", m.name, l.At, Label(m.points.At(l.At)), journal.ErrUnlike, before, l.Row)
@@ -439,7 +474,7 @@ func (m *merger) head(l *journal.Line, text []byte) (err error) {
 			return err
 		}
 		if m.points, err = product(head.Axes); err == nil {
-			m.at = make([]int64, m.points.Len())
+			m.at = newPlaces(m.points.Len())
 		}
 	case m.id != l.Of:
 		err = fmt.Errorf("%s: it is of another sweep than %s: of another program, scenario, machine, or of other values: %w", m.name, m.sources[0].name, mem.ErrInvalidValue)
@@ -452,9 +487,9 @@ var ErrMissing = errors.New("points have no row")
 
 // missing fails where points have no row.
 func (m *merger) missing() error {
-	if m.have == len(m.at) {
+	if m.have == m.at.len() {
 		return nil
 	}
-	i := slices.Index(m.at, 0)
-	return fmt.Errorf("%d of %d %w, the first is point %d, %s", len(m.at)-m.have, len(m.at), ErrMissing, i, Label(m.points.At(i)))
+	i, _ := m.Missing(0, 1)
+	return fmt.Errorf("%d of %d %w, the first is point %d, %s", m.at.len()-m.have, m.at.len(), ErrMissing, i, Label(m.points.At(i)))
 }
