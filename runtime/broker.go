@@ -273,7 +273,7 @@ func (c *Context) fromOthers(ctx context.Context, room *errRoom, so *tries) (boo
 		so.asks, so.waits = so.asks+1, 0
 		return true, nil
 	}
-	if so.waits++; so.asks == 0 || so.waits > mostTries || room.from.Stats().Pending == 0 {
+	if so.waits++; so.waits > mostTries || so.waits > 1 && room.from.Stats().Pending == 0 {
 		room.error = errors.Join(room.error, failed)
 		return false, nil
 	}

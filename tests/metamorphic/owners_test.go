@@ -14,7 +14,7 @@ import (
 // off is of an aborted request, poisons what it would have written and no more (C15), and nobody else needed it; an aborted
 // request's commands are refused; nobody takes a tenant below its floor, or has it above its cap; no other command fails (C9), and no byte is wrong.
 func TestRequestsAndTenantsLoseExactlyWhatTheyMust(t *testing.T) {
-	total := history.Test(t, 6000, owned)
+	total := history.Test(t, 4000, owned)
 	require.Positive(t, total.CalledOff)
 	require.Positive(t, total.Ops["refused: of an aborted request"])
 	require.Positive(t, total.Lost)
