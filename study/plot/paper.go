@@ -197,7 +197,8 @@ func unitOf(name string, values []any) (by float64, label string) {
 		n, _ := number(v)
 		most = max(most, math.Abs(n))
 	}
-	units, step := []string{""}, 1.0
+	var units []string
+	var step float64
 	base, nanoseconds := strings.CutSuffix(name, "_ns")
 	switch {
 	case nanoseconds:
