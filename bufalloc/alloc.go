@@ -1,6 +1,7 @@
 package bufalloc
 
 import (
+	"fmt"
 	"math/bits"
 
 	"godwit/mem"
@@ -96,7 +97,7 @@ func (r *Region) Alloc(size, align uint64) (Chunk, error) {
 		b.behead(bin, n.b)
 	}
 	r.gen = (r.gen + 1) & genMask
-	n.a, n.b = liveBit|r.gen, uint32(need-size)
+	n.a, n.b = liveBit|r.gen, uint32(bits.Len64(mask))<<alignBit|uint32(need-size)
 	s := &r.s
 	s.Allocs++
 	s.Live += size
@@ -139,7 +140,7 @@ func (r *Region) allocSearched(size, align uint64) (Chunk, error) {
 	ns[m.prev].next, ns[m.next].prev = c, c
 	n.size = rest
 	b.rebin(ns, i, bin)
-	r.enlive(c, size)
+	r.enlive(c, size, mask+1)
 	return Chunk{c, r.nodes[c].a}, nil
 }
 
@@ -176,16 +177,16 @@ func (r *Region) allocLong(size, align uint64) (Chunk, error) {
 }
 
 // Free gives a chunk back. It fails with ErrStaleChunk for one freed already,
-// and ErrForeignChunk for one this region never gave; then nothing has changed.
+// ErrForeignChunk for one this region never gave, and mem.ErrInvalidOperation
+// for one that is part of a proposed move; then nothing has changed.
 func (r *Region) Free(c Chunk) error {
 	b, ns, i := r.bins, r.nodes, c.index
 	if int(i) >= len(ns) || ns[i].a != c.gen || c.gen&liveBit == 0 {
 		return r.notLive(c, "free")
 	}
 	n := &ns[i]
-	if b == nil || r.watched {
-		r.free(i)
-		return nil
+	if b == nil || r.watched || n.b >= moving {
+		return r.freeLong(c)
 	}
 	s := &r.s
 	s.Frees++
@@ -241,4 +242,12 @@ func (r *Region) grow(i uint32) bool {
 	n.a, n.next, r.spare = 0, r.spare, i
 	b.rebin(ns, h, bin)
 	return true
+}
+
+func (r *Region) freeLong(c Chunk) error {
+	if r.nodes[c.index].b&moving != 0 {
+		return fmt.Errorf("free of %v: it is part of a proposed move, to be committed or aborted first: %w", c, mem.ErrInvalidOperation)
+	}
+	r.free(c.index)
+	return nil
 }

@@ -123,7 +123,7 @@ func (r *Region) together(reqs []mem.Request, out []Chunk) bool {
 		if need := r.rounded(q.Size); need < r.nodes[i].size {
 			f = r.cutFront(i, need)
 		}
-		r.enlive(f, q.Size)
+		r.enlive(f, q.Size, max(q.Align, r.granule))
 		out[k] = Chunk{f, r.nodes[f].a}
 	}
 	return true

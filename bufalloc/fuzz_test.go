@@ -41,3 +41,25 @@ func FuzzRegion(f *testing.F) {
 		}
 	})
 }
+
+// FuzzDefrag runs a history with defragmentation in between on real bytes.
+func FuzzDefrag(f *testing.F) {
+	f.Add([]byte("fill, free some, and move what is left together"), uint8(3))
+	f.Fuzz(func(t *testing.T, b []byte, granule uint8) {
+		h := history{b[:min(len(b), 600)]}
+		a := newArena(t, 4096, 1<<13, Options{Granularity: 1 << (granule % 8)})
+		for len(h.b) > 0 {
+			switch op, x := h.next(1), h.next(2); op % 8 {
+			case 0, 1, 2, 3:
+				a.alloc(1+x%1500, 1<<(op>>3%6), x)
+			case 7:
+				defragment(t, a, rand.New(rand.NewPCG(x, 1)), op&8 != 0)
+			default:
+				if len(a.keys) > 0 {
+					a.free(int(x) % len(a.keys))
+				}
+			}
+			a.verify()
+		}
+	})
+}

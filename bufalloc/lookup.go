@@ -10,9 +10,11 @@ import (
 
 // Span is one piece of a region, as Walk shows it.
 type Span struct {
-	Range mem.Range // addresses, slack included
-	Chunk Chunk     // zero for a hole
-	Size  uint64    // bytes asked for; 0 for a hole
+	Range    mem.Range // addresses, slack included
+	Chunk    Chunk     // zero for a hole
+	Size     uint64    // bytes asked for; 0 for a hole
+	Reserved bool      // taken by Reserve
+	Moving   bool      // part of a proposed move
 }
 
 // Free reports whether the span is a hole.
@@ -23,6 +25,7 @@ func (r *Region) span(i uint32) Span {
 	s := Span{Range: mem.Range{Start: n.addr, End: n.end()}}
 	if n.live() {
 		s.Chunk, s.Size = Chunk{i, n.a}, n.size-r.slack(i)
+		s.Reserved, s.Moving = n.b&reserved != 0, n.b&moving != 0
 	}
 	return s
 }

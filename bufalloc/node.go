@@ -13,20 +13,23 @@ import "fmt"
 //
 // The links a and b mean different things in holes and chunks: a hole's are its
 // places in its strategy's list, a chunk's are its generation (with liveBit,
-// which no index reaches) and its slack.
+// which no index reaches) and its flags.
 type node struct {
 	addr       uint64 // address of the first byte
 	size       uint64 // bytes, slack included; never 0 in a chunk or a hole
 	prev, next uint32 // neighbours in address order
 	a          uint32 // hole: previous in its list; chunk: liveBit | generation
-	b          uint32 // hole: next in its list; chunk: its slack, but where Region.wide holds it
+	b          uint32 // hole: next in its list; chunk: flags | log2(alignment) | slack
 }
 
 const (
 	anchor   = 1         // the node that is before the first and behind the last
 	liveBit  = 1 << 31   // in a: the node is a chunk
 	genMask  = 1<<31 - 1 // in a: the generation
-	slackMax = 1<<24 - 1 // in b, of a chunk: bytes beyond those asked for
+	reserved = 1 << 31   // in b: taken by Reserve; never moved
+	moving   = 1 << 30   // in b: part of a proposed move
+	alignBit = 24        // in b: from here, 6 bits, the alignment asked for
+	slackMax = 1<<24 - 1 // in b: bytes beyond those asked for
 	maxNodes = 1<<31 - 2
 )
 
@@ -35,7 +38,8 @@ func (n *node) end() uint64 { return n.addr + n.size }
 
 // Chunk names a live piece of a Region: an index and a generation. Chunks are
 // plain values without pointers that compare with ==; the zero Chunk is none. A
-// chunk does not hold its address: ask the region.
+// chunk keeps its value when it is moved, so it does not hold its address: ask
+// the region.
 type Chunk struct {
 	index uint32
 	gen   uint32 // with liveBit
@@ -81,6 +85,12 @@ func (r *Region) newNode() uint32 {
 	return uint32(len(r.nodes) - 1)
 }
 
+// dropNode gives the index back.
+func (r *Region) dropNode(i uint32) {
+	r.nodes[i].a, r.nodes[i].next = 0, r.spare
+	r.spare = i
+}
+
 // linkAfter puts node i behind node p in address order.
 func (r *Region) linkAfter(i, p uint32) {
 	n := r.nodes[p].next
@@ -94,8 +104,7 @@ func (r *Region) unlink(i uint32) {
 	p, n := r.nodes[i].prev, r.nodes[i].next
 	r.nodes[p].next = n
 	r.nodes[n].prev = p
-	r.nodes[i].a, r.nodes[i].next = 0, r.spare
-	r.spare = i
+	r.dropNode(i)
 }
 
 // cutFront makes the first size bytes of node i a node of their own, in front

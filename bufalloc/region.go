@@ -3,6 +3,7 @@ package bufalloc
 import (
 	"fmt"
 	"math"
+	"math/bits"
 	"math/rand/v2"
 
 	"godwit/mem"
@@ -194,7 +195,7 @@ func (r *Region) alloc(size, align uint64) uint32 {
 		return 0
 	}
 	i = r.carve(i, addr, take)
-	r.enlive(i, size)
+	r.enlive(i, size, align)
 	return i
 }
 
@@ -211,16 +212,17 @@ func (r *Region) carve(i uint32, addr, take uint64) uint32 {
 	return i
 }
 
-// enlive makes node i, in no order, a chunk for which size bytes were asked.
-func (r *Region) enlive(i uint32, size uint64) {
+// enlive makes node i, in no order, a chunk for which size bytes at a multiple
+// of align were asked.
+func (r *Region) enlive(i uint32, size, align uint64) {
 	r.gen = (r.gen + 1) & genMask
 	n := &r.nodes[i]
 	slack := n.size - size
-	n.a, n.b = liveBit|r.gen, 0
+	n.a, n.b = liveBit|r.gen, uint32(bits.Len64(align-1))<<alignBit
 	if r.wastes {
 		r.setWide(i, slack)
 	} else {
-		n.b = uint32(slack)
+		n.b |= uint32(slack)
 	}
 	s := &r.s
 	s.Allocs++
