@@ -35,6 +35,7 @@ var besideTheWorld = map[string]string{
 	"internal/mover/windows.go: Go":         "links between devices: only with devices.Windowed",
 	"internal/resource/track.go: time.Now":  "when a block was allocated, for people who look for a leak",
 	"runtime/request.go: AfterFunc":         "a request's context is the program's, and ends outside of virtual time",
+	"mem/trace/async.go: go":                "the reader of records that were handed on, which no command waits for",
 	"mem/trace/alloc_writer.go: time.Now":   "the times in a file of allocations, which the program asks for",
 	"mem/trace/alloc_writer.go: time.Since": "the times in a file of allocations, which the program asks for",
 }
