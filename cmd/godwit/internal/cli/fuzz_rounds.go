@@ -116,12 +116,15 @@ func runRounds(ctx context.Context, out, errOut io.Writer, f *fuzzFlags) (err er
 	if err != nil {
 		return failed{err}
 	}
-	return errors.Join(f.tellRounds(ctx, out, errOut, rounds), j.Remove())
+	return f.tellRounds(ctx, out, errOut, rounds, j.Remove)
 }
 
-// tellRounds saves what was found, and shows it.
-func (f *fuzzFlags) tellRounds(ctx context.Context, out, errOut io.Writer, rounds *fuzz.Rounds) error {
+// tellRounds saves what was found, calls saved, and shows it.
+func (f *fuzzFlags) tellRounds(ctx context.Context, out, errOut io.Writer, rounds *fuzz.Rounds, saved func() error) error {
 	n, err := rounds.Save(ctx, f.out)
+	if err == nil {
+		err = saved()
+	}
 	if err != nil {
 		return failed{err}
 	}

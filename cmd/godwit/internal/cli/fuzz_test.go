@@ -121,3 +121,19 @@ func TestShardsOfAFuzzAreAllOfIt(t *testing.T) {
 	}
 	assert.GreaterOrEqual(t, best, worst)
 }
+
+// What rounds have found stays in their journal until it is saved.
+func TestRoundsThatCannotBeSavedAreNotLost(t *testing.T) {
+	dir := t.TempDir()
+	inTheWay := filepath.Join(dir, "corpus")
+	require.NoError(t, os.WriteFile(inTheWay, nil, 0o600))
+	args := []string{"fuzz", "-s", "fit", "--rounds", "1", "--evals", "40", "--ops", "40", "--objective", "failure", "--out", dir}
+	_, _, err := godwit(t, args...)
+	require.Error(t, err)
+	journal := filepath.Join(dir, "rounds.rows")
+	require.FileExists(t, journal)
+	require.NoError(t, os.Remove(inTheWay))
+	_, _, err = godwit(t, args...)
+	require.NoError(t, err)
+	require.NoFileExists(t, journal)
+}
