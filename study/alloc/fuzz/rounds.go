@@ -74,7 +74,7 @@ type adder interface {
 
 // NewRounds are those of a task, none of whose units is made. They begin with a corpus.
 func NewRounds(t *RoundsTask, build string, corpus [][]byte) (*Rounds, error) {
-	if t.Rounds < 1 || t.Seeds < 1 || t.Rounds*t.Seeds*max(len(t.Strategies), 1) > maxUnits/4 {
+	if n := max(len(t.Strategies), 1); t.Rounds < 1 || t.Seeds < 1 || t.Rounds > maxUnits/4/n/t.Seeds {
 		return nil, fmt.Errorf("%d rounds of %d searches: %w", t.Rounds, t.Seeds, mem.ErrInvalidValue)
 	}
 	r := &Rounds{task: t, journal: nowhere{}, results: make(map[int]result), early: make(map[int][]byte), corpora: make(map[string][]kept),

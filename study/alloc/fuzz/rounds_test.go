@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"godwit/internal/journal"
+	"godwit/mem"
 	"godwit/study/alloc/fuzz"
 	"godwit/study/alloc/replay"
 )
@@ -168,4 +169,14 @@ func TestAUnitThatWasGivenUpHasNothing(t *testing.T) {
 	require.ErrorContains(t, err, "unit")
 	_, err = fuzz.NewRounds(&fuzz.RoundsTask{Seeds: 1 << 30, Rounds: 1}, "b", nil)
 	require.Error(t, err)
+}
+
+// More searches than may be are refused, however they are made up: not begun with as many as are left of a product too large.
+func TestTooManySearchesAreRefused(t *testing.T) {
+	for _, n := range [][2]int{{1 << 62, 4}, {4, 1 << 62}, {1 << 12, 1 << 12}, {0, 1}, {1, -1}} {
+		task := task()
+		task.Rounds, task.Seeds = n[0], n[1]
+		_, err := fuzz.NewRounds(task, "build", nil)
+		require.ErrorIs(t, err, mem.ErrInvalidValue, "%d rounds of %d", n[0], n[1])
+	}
 }
