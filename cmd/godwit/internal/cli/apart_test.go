@@ -19,6 +19,11 @@ func TestAnOutputIsNoInput(t *testing.T) {
 	results := filepath.Join(dir, "x.csv")
 	allocs := filepath.Join(dir, "allocs.csv")
 	require.NoError(t, os.WriteFile(allocs, []byte("op,id,bytes,time_us\na,1,4096,0\n"), 0o600))
+	commands := filepath.Join(dir, "commands")
+	_, _, err = godwit(t, "run", file, "--record", commands)
+	require.NoError(t, err)
+	recorded, err := os.ReadFile(commands)
+	require.NoError(t, err)
 	for _, args := range [][]string{
 		{"run", file, "--dot", file},
 		{"run", file, "--timeline", link},
@@ -32,6 +37,12 @@ func TestAnOutputIsNoInput(t *testing.T) {
 		{"trace", "convert", allocs, "--out", filepath.Join(dir, ".", "allocs.csv")},
 		{"trace", "merge", file, allocs, "--out", allocs},
 		{"replay", allocs, "--repeats", "0", "--report", allocs},
+		{"replay", commands, "--html", commands},
+		{"replay", commands, "--policy", "lru", "--timeline", filepath.Join(dir, ".", "commands")},
+		{"replay", commands, "--policy", "lru", "--timeline", filepath.Join(dir, "new"), "--html", filepath.Join(dir, "new")},
+		{"replay", commands, "--machine", file, "--html", link},
+		{"exec", "--html", filepath.Join(dir, "new"), "--timeline", filepath.Join(dir, "new"), "--", "true"},
+		{"exec", "--devices", file, "--html", link, "--", "true"},
 	} {
 		_, _, err := godwit(t, args...)
 		require.ErrorContains(t, err, "would be lost", "%v", args)
@@ -41,6 +52,9 @@ func TestAnOutputIsNoInput(t *testing.T) {
 		have, err = os.ReadFile(allocs)
 		require.NoError(t, err)
 		require.Len(t, have, len("op,id,bytes,time_us\na,1,4096,0\n"), "%v", args)
+		have, err = os.ReadFile(commands)
+		require.NoError(t, err)
+		require.Equal(t, recorded, have, "%v", args)
 	}
 	require.NoError(t, apart([]given{{"--dot", os.DevNull}, {"--timeline", os.DevNull}, {"--csv", "-"}}, given{"the scenario", "-"}))
 }

@@ -116,6 +116,10 @@ func execProgram(ctx context.Context, out, errOut io.Writer, args []string, f ex
 
 // environment is what tells libgodwit.so all that the flags say.
 func (f *execFlags) environment(ctx context.Context, summary string) (env []string, err error) {
+	writes := []given{{"--trace", f.trace}, {"--record", f.record}, {"--html", f.html}, {"--timeline", f.timeline}}
+	if err := apart(writes, given{"--devices", f.devices}); err != nil {
+		return nil, err
+	}
 	lib, err := findLibrary(f.lib)
 	if err != nil {
 		return nil, err

@@ -133,6 +133,16 @@ func replayCommands(ctx context.Context, out, errOut io.Writer, files []commandF
 	if len(f.policies) == 0 {
 		f.policies = []string{""}
 	}
+	writes, reads := []given{{"--html", f.html}, {"--timeline", f.timeline}}, []given{{"--machine", f.machine}}
+	for _, file := range files {
+		reads = append(reads, given{"the trace", file.path})
+	}
+	if err := apart(writes, reads...); err != nil {
+		return err
+	}
+	if err := makeable(ctx, writes...); err != nil {
+		return err
+	}
 	for _, m := range f.memory {
 		if _, err := capacityOf(m, 0, 0); err != nil {
 			return err
