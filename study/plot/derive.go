@@ -8,8 +8,9 @@ import (
 
 // Derive adds a figure that is computed of the others, in the language of scenarios: numbers are reals, so that / drops nothing. first_X is
 // X of the first row that has the same parameters but for the column X of the page, or else the first parameter with several values: speed-up is
-// first_elapsed_ns / elapsed_ns. It fails where an expression cannot be computed of a row, and names the row.
-func (p *Page) Derive(name, text string) error {
+// first_elapsed_ns / elapsed_ns. A row of which it cannot be computed, as 0 / 0, has none, and is drawn nowhere: left says why of each. It fails
+// where that is all rows, as where a name is none.
+func (p *Page) Derive(name, text string) (left []error, err error) {
 	x := p.X
 	for i := range p.Columns {
 		if c := &p.Columns[i]; x == "" && c.Parameter && c.varied() {
@@ -34,17 +35,21 @@ func (p *Page) Derive(name, text string) error {
 			scope.Vars[c.Name], scope.Vars["first_"+c.Name] = value(c.Values[r]), value(c.Values[first[like]])
 		}
 		v, err := scope.Eval(text)
-		if err != nil {
-			return fmt.Errorf("%q in row %d: %w", text, r+1, err)
-		}
 		n, ok := v.Number()
-		if !ok {
-			return fmt.Errorf("%q in row %d is %v, and no number", text, r+1, v)
+		if err == nil && !ok {
+			err = fmt.Errorf("it is %v, and no number", v)
+		}
+		if err != nil {
+			left, out.Values = append(left, fmt.Errorf("%q in row %d: %w", text, r+1, err)), append(out.Values, nil)
+			continue
 		}
 		out.Values = append(out.Values, n)
 	}
+	if len(left) > 0 && len(left) == len(out.Values) {
+		return nil, left[0]
+	}
 	p.Columns = append(p.Columns, out)
-	return nil
+	return left, nil
 }
 
 func value(v any) expr.Value {

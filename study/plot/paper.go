@@ -44,7 +44,9 @@ func WritePaper(w io.Writer, p Page, format string) error {
 	if p.Facet == "" {
 		panels = []any{nil}
 	} else {
-		panels = distinct(p.column(p.Facet).Values)
+		if panels = distinct(p.column(p.Facet).Values); len(panels) == 0 {
+			return fmt.Errorf("plot: no row has %s: %w", p.Facet, mem.ErrInvalidValue)
+		}
 	}
 	columns := min(len(panels), acrossMost)
 	rows := (len(panels) + columns - 1) / columns
@@ -134,7 +136,7 @@ func (p *Page) panel(facet any) (*gonum.Plot, error) {
 		}
 		var xy plotter.XYs
 		for _, r := range l.rows {
-			if n, ok := number(p.column(l.y).Values[r]); ok {
+			if n, ok := number(p.column(l.y).Values[r]); ok && x.Values[r] != nil {
 				xy = append(xy, plotter.XY{X: at(x.Values[r]), Y: n / toY})
 			}
 		}
@@ -229,10 +231,10 @@ func number(v any) (float64, bool) {
 	return 0, false
 }
 
-// distinct are the values in the order in which they come.
+// distinct are the values in the order in which they come, without those that are none.
 func distinct(values []any) (out []any) {
 	for _, v := range values {
-		if !slices.Contains(out, v) {
+		if v != nil && !slices.Contains(out, v) {
 			out = append(out, v)
 		}
 	}

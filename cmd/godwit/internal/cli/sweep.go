@@ -565,8 +565,12 @@ func (f *sweepFlags) page(name string, res *sweep.Results) (plot.Page, error) {
 	}
 	for _, c := range f.columns {
 		name, text, _ := strings.Cut(c, "=")
-		if err := p.Derive(name, text); err != nil {
+		left, err := p.Derive(name, text)
+		if err != nil {
 			return p, fmt.Errorf("--column %s: %w", name, err)
+		}
+		if len(left) > 0 {
+			say("--column %s: %s left out, the first: %v", name, plural(len(left), "point"), left[0])
 		}
 	}
 	return p, nil

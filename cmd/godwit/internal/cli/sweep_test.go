@@ -114,3 +114,20 @@ func TestASweepDrawsItsPlot(t *testing.T) {
 	require.Contains(t, string(html), `"y":["copies","bytes_moved"]`)
 	require.Contains(t, string(html), "<td>9472</td>")
 }
+
+// A figure that one point has none of leaves that point out of the plot, and no more.
+func TestAPointWithoutAFigureIsLeftOut(t *testing.T) {
+	dir := t.TempDir()
+	file, page := filepath.Join(dir, "s.yaml"), filepath.Join(dir, "s.html")
+	require.NoError(t, os.WriteFile(file, []byte(`
+params: {n: {type: integer, default: 1}}
+devices: [{name: d, driver: cpu, memory: 64 KiB}]
+buffers: [{name: a, size: 256, fill: 1}]
+commands: [{fill: a, offset: 0, size: 4 * n, pattern: 1}]
+`), 0o600))
+	_, _, err := godwit(t, "sweep", file, "--set", "n=1..3", "--fast", "--plot", page, "--column", "r=(n - 2) / (n - 2)", "--y", "r")
+	require.NoError(t, err)
+	text, err := os.ReadFile(page)
+	require.NoError(t, err)
+	require.Contains(t, string(text), `"name":"r","parameter":false,"values":[1,null,1]`)
+}
