@@ -2,19 +2,17 @@ package plot_test
 
 import (
 	"bytes"
-	"context"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 
+	"godwit/internal/canvas/canvastest"
 	"godwit/mem"
 	"godwit/study/plot"
 )
@@ -71,50 +69,15 @@ func (shut) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
 // browse opens a page in a headless browser, waits until it is drawn, and runs actions.
 func browse(t *testing.T, p plot.Page, hash string, actions ...chromedp.Action) (console string) {
 	t.Helper()
-	path := ""
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
-		if found, err := exec.LookPath(name); err == nil {
-			path = found
-			break
-		}
-	}
-	if path == "" {
-		t.Skip("no Chromium here: the page was not loaded in a browser")
-	}
+	b := canvastest.Open(t, 1300, 1000)
 	file := filepath.Join(t.TempDir(), "plot.html")
 	f, err := os.Create(file)
 	require.NoError(t, err)
 	require.NoError(t, plot.Write(f, p))
 	require.NoError(t, f.Close())
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	ctx, stop := chromedp.NewExecAllocator(ctx, append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(path), chromedp.WindowSize(1300, 1000),
-		chromedp.NoSandbox, chromedp.DisableGPU, chromedp.WSURLReadTimeout(time.Minute))...)
-	defer stop()
-	ctx, quit := chromedp.NewContext(ctx, chromedp.WithErrorf(func(string, ...any) {})) // events newer than the library
-	defer quit()
-	lines := make(chan string, 100)
-	chromedp.ListenTarget(ctx, func(ev any) {
-		if thrown, ok := ev.(*runtime.EventExceptionThrown); ok {
-			select {
-			case lines <- thrown.ExceptionDetails.Error():
-			default:
-			}
-		}
-	})
-	require.NoError(t, chromedp.Run(ctx, append([]chromedp.Action{
-		chromedp.Navigate("file://" + file + hash),
-		chromedp.Poll(`document.documentElement.dataset.ready || document.documentElement.dataset.error`, nil, chromedp.WithPollingTimeout(time.Minute), chromedp.WithPollingInterval(20*time.Millisecond)),
-	}, actions...)...))
-	for {
-		select {
-		case line := <-lines:
-			console += line + "\n"
-		default:
-			return console
-		}
-	}
+	b.Load(t, file, hash)
+	b.Run(t, actions...)
+	return strings.Join(b.Said(), "\n")
 }
 
 // pointAt moves the mouse over the plot to where x is i-th, waits until the legend begins
