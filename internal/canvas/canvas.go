@@ -18,6 +18,11 @@ import (
 //go:embed canvas.js
 var Script string
 
+// Head defines the template "head", a page's beginning, of what has a Title and a CSS.
+//
+//go:embed head.html
+var Head string
+
 // Style is the style, to come before a page's own.
 //
 //go:embed canvas.css

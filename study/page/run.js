@@ -63,7 +63,7 @@ function listed(n, keys, values) {
   return k => [...out.subarray(start[k], start[k + 1])];
 }
 
-// firstAt is the first place of a sorted list that is greater than x.
+// firstAfter is the first place of a sorted list that is greater than x.
 function firstAfter(list, x) {
   let lo = 0, hi = list.length;
   while (lo < hi) { const mid = (lo + hi) >> 1; if (list[mid] > x) hi = mid; else lo = mid + 1; }

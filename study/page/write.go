@@ -29,7 +29,7 @@ var heldJS string
 //go:embed page.js
 var pageJS string
 
-var page = template.Must(template.New("page").Parse(pageHTML))
+var page = template.Must(template.New("page").Parse(canvas.Head + pageHTML))
 
 // Write writes runs as one page, the first one shown first. It fails with mem.ErrInvalidValue where there is none, or with
 // w's error.
@@ -163,6 +163,13 @@ func column[T any](p *packer, name string, list []T, of func(*T) float64) {
 	}
 }
 
+// places packs which bytes of which buffer each of list is of.
+func places[T any](p *packer, name string, list []T, of func(*T) (buffer int32, r mem.Range)) {
+	column(p, name+"Buffer", list, func(x *T) float64 { b, _ := of(x); return float64(b) })
+	column(p, name+"Offset", list, func(x *T) float64 { _, r := of(x); return float64(r.Start) })
+	column(p, name+"Size", list, func(x *T) float64 { _, r := of(x); return float64(r.Size()) })
+}
+
 func (p *packer) events(r *Run) {
 	all := r.Events
 	column(p, "kind", all, func(e *Event) float64 { return float64(e.Kind) })
@@ -217,15 +224,11 @@ func (p *packer) rest(r *Run) {
 	column(p, "partShared", r.Path, func(x *Part) float64 { return float64(x.Shared) })
 	column(p, "heldFrom", r.Held, func(h *Held) float64 { return float64(h.From) })
 	column(p, "heldTo", r.Held, func(h *Held) float64 { return float64(h.To) })
-	column(p, "heldBuffer", r.Held, func(h *Held) float64 { return float64(h.Buffer) })
-	column(p, "heldOffset", r.Held, func(h *Held) float64 { return float64(h.Range.Start) })
-	column(p, "heldSize", r.Held, func(h *Held) float64 { return float64(h.Range.Size()) })
+	places(p, "held", r.Held, func(h *Held) (int32, mem.Range) { return h.Buffer, h.Range })
 	column(p, "heldSet", r.Held, func(h *Held) float64 { return float64(h.Set) })
 	column(p, "heldWriter", r.Held, func(h *Held) float64 { return float64(h.Writer) })
 	column(p, "useEvent", r.Uses, func(u *Use) float64 { return float64(u.Event) })
-	column(p, "useBuffer", r.Uses, func(u *Use) float64 { return float64(u.Buffer) })
-	column(p, "useOffset", r.Uses, func(u *Use) float64 { return float64(u.Range.Start) })
-	column(p, "useSize", r.Uses, func(u *Use) float64 { return float64(u.Range.Size()) })
+	places(p, "use", r.Uses, func(u *Use) (int32, mem.Range) { return u.Buffer, u.Range })
 	column(p, "useMemory", r.Uses, func(u *Use) float64 { return float64(u.Memory) })
 	column(p, "useMode", r.Uses, func(u *Use) float64 { return float64(u.Mode) })
 }

@@ -50,7 +50,7 @@ var pageJS string
 
 var page = template.Must(template.New("page").Funcs(template.FuncMap{
 	"bytes": figures.Size, "number": func(v any, digits int) string { return fmt.Sprintf("%.*f", digits, v) }, // a float of any type
-}).Parse(pageHTML))
+}).Parse(canvas.Head + pageHTML))
 
 // Write writes p as HTML. It fails with mem.ErrInvalidValue where there is
 // nothing to show, or with w's error.
