@@ -115,15 +115,7 @@ func runCampaignFuzz(ctx context.Context, out, errOut io.Writer, f *fuzzFlags, f
 	if err != nil {
 		return err
 	}
-	names, err := f.names()
-	if err != nil {
-		return err
-	}
-	build, err := sweep.Executable()
-	if err != nil {
-		return failed{err}
-	}
-	rounds, err := f.begin(ctx, names, build)
+	rounds, build, err := f.begin(ctx)
 	if err != nil {
 		return err
 	}

@@ -50,14 +50,21 @@ func (f *fuzzFlags) names() (out []string, err error) {
 	}), nil
 }
 
-// begin is the rounds that the flags ask for, none of whose units are made.
-func (f *fuzzFlags) begin(ctx context.Context, names []string, build string) (*fuzz.Rounds, error) {
+// begin is the rounds that the flags ask for, none of whose units are made, and the build that makes them.
+func (f *fuzzFlags) begin(ctx context.Context) (rounds *fuzz.Rounds, build string, err error) {
+	names, err := f.names()
+	if err != nil {
+		return nil, "", err
+	}
+	if build, err = sweep.Executable(); err != nil {
+		return nil, "", failed{err}
+	}
 	objective, err := fuzz.ParseObjective(f.objective)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	if f.ops < 1 || f.evals < 1 || f.seeds < 1 || f.rounds < 1 {
-		return nil, errors.New("--ops, --evals, --seeds and --rounds must be at least 1")
+		return nil, "", errors.New("--ops, --evals, --seeds and --rounds must be at least 1")
 	}
 	t := &fuzz.RoundsTask{Strategies: names, Objective: objective, Seed: f.seed, Seeds: f.seeds, Rounds: f.rounds, Evals: f.evals, Ops: f.ops,
 		Alone: f.alone, NoLeaks: !f.leaks}
@@ -66,22 +73,15 @@ func (f *fuzzFlags) begin(ctx context.Context, names []string, build string) (*f
 	}
 	corpus, err := readCorpora(ctx, f.begins)
 	if err != nil {
-		return nil, fmt.Errorf("--begin: %w", err)
+		return nil, "", fmt.Errorf("--begin: %w", err)
 	}
-	return fuzz.NewRounds(t, build, corpus)
+	rounds, err = fuzz.NewRounds(t, build, corpus)
+	return rounds, build, err
 }
 
 // runRounds makes rounds in this process.
 func runRounds(ctx context.Context, out, errOut io.Writer, f *fuzzFlags) (err error) {
-	names, err := f.names()
-	if err != nil {
-		return err
-	}
-	build, err := sweep.Executable()
-	if err != nil {
-		return failed{err}
-	}
-	rounds, err := f.begin(ctx, names, build)
+	rounds, _, err := f.begin(ctx)
 	if err != nil {
 		return err
 	}
