@@ -320,7 +320,7 @@ func (r *running) refill(ctx context.Context) error {
 // publish publishes a unit, unless it is there.
 func (r *running) publish(ctx context.Context, lo, hi, chunk int) (err error) {
 	u := unit{Lo: lo, Hi: hi, Chunk: chunk}
-	if g, ok := r.Work.(Giver); ok {
+	if g, ok := r.Work.(giver); ok {
 		if u.Given, err = g.Given(lo); err != nil {
 			return err
 		}
@@ -366,7 +366,7 @@ func (r *running) tell(m *nats.Msg) { r.respond(m, r.Status()) }
 // blob answers with what a hash names; nothing where it names nothing any more.
 func (r *running) blob(m *nats.Msg) {
 	var text []byte
-	if g, ok := r.Work.(Giver); ok {
+	if g, ok := r.Work.(giver); ok {
 		text = g.Blob(string(m.Data))
 	}
 	if err := m.Respond(text); err != nil {

@@ -25,14 +25,14 @@ type Work interface {
 	Failed(ctx context.Context, i int, why string) ([]byte, error)
 }
 
-// Giver is work whose units say more than an index: Given is what a unit says, Blob what it names by a hash, which a worker asks for.
-type Giver interface {
+// giver is work whose units say more than an index: Given is what a unit says, Blob what it names by a hash, which a worker asks for.
+type giver interface {
 	Given(i int) (json.RawMessage, error)
 	Blob(hash string) []byte
 }
 
-// Maker makes rows on a worker.
-type Maker interface {
+// maker makes rows on a worker.
+type maker interface {
 	// Make makes the row of an index, of a unit that says what given is.
 	Make(ctx context.Context, i int, given json.RawMessage) ([]byte, error)
 	Failed(ctx context.Context, i int, why string) ([]byte, error)
@@ -74,7 +74,7 @@ type Sweep struct {
 // Len implements Work.
 func (s *Sweep) Len() int { return s.Points().Len() }
 
-// Failed implements Work and Maker.
+// Failed implements Work and maker.
 func (s *Sweep) Failed(ctx context.Context, i int, why string) ([]byte, error) {
 	return s.Config.FailedRow(ctx, s.Points().At(i), why)
 }
@@ -112,7 +112,7 @@ func taskOf(w Work) (t task) {
 }
 
 // maker is how a task is worked at, and the id of its work as it is here: files may have other bytes than there.
-func (m *Makers) maker(ctx context.Context, t task, blob func(ctx context.Context, hash string) ([]byte, error)) (Maker, string, error) {
+func (m *Makers) maker(ctx context.Context, t task, blob func(ctx context.Context, hash string) ([]byte, error)) (maker, string, error) {
 	if t.Fuzz != nil {
 		r, err := fuzz.NewRunner(ctx, t.Fuzz, m.Open, blob)
 		return r, t.Fuzz.ID(m.Build), err

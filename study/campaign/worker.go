@@ -157,7 +157,7 @@ func (w *Worker) alive(ctx context.Context, id string) error {
 }
 
 // lease takes units one after another.
-func (w *Worker) lease(ctx context.Context, maker Maker, id string) error {
+func (w *Worker) lease(ctx context.Context, maker maker, id string) error {
 	l := &leaser{Worker: w, maker: maker, id: id}
 	for ctx.Err() == nil {
 		within, cancel := context.WithTimeout(ctx, asking)
@@ -187,7 +187,7 @@ func (w *Worker) lease(ctx context.Context, maker Maker, id string) error {
 // leaser is one of a worker's lives.
 type leaser struct {
 	*Worker
-	maker Maker
+	maker maker
 	id    string
 	rows  jetstream.Stream
 }

@@ -65,14 +65,14 @@ func NewBuilder(name, clock string, memories []string, capacity []uint64, store 
 		lanes: make(map[[2]string]int32), points: make(map[mem.Point]int32), ends: make(map[mem.Point]End),
 	}
 	for m, name := range memories {
-		b.memory = append(b.memory, int(b.Lane(Memories, name, m, capacity[m])))
+		b.memory = append(b.memory, int(b.Lane(memoryLanes, name, m, capacity[m])))
 	}
 	return b
 }
 
 // Figure adds a total, and Note what is missing.
 func (b *Builder) Figure(name, value string) {
-	b.run.Figures = append(b.run.Figures, Figure{name, value})
+	b.run.Figures = append(b.run.Figures, figure{name, value})
 }
 
 // Note adds what is missing from the picture.
@@ -84,7 +84,7 @@ func (b *Builder) Lane(group, name string, memory int, capacity uint64) int32 {
 	at, ok := b.lanes[key]
 	if !ok {
 		at = int32(len(b.run.Lanes))
-		b.run.Lanes = append(b.run.Lanes, Lane{Group: group, Name: name, Memory: memory, Capacity: capacity})
+		b.run.Lanes = append(b.run.Lanes, lane{Group: group, Name: name, Memory: memory, Capacity: capacity})
 		b.lanes[key] = at
 	}
 	return at
@@ -93,7 +93,7 @@ func (b *Builder) Lane(group, name string, memory int, capacity uint64) int32 {
 // Buffer tells of a root buffer; content says that it began with some, on the host.
 func (b *Builder) Buffer(id mem.BufferID, name string, size uint64, content bool) {
 	at := int32(len(b.run.Buffers))
-	b.run.Buffers = append(b.run.Buffers, Buffer{Name: name, Size: size})
+	b.run.Buffers = append(b.run.Buffers, buffer{Name: name, Size: size})
 	b.buffers[id] = at
 	b.changes = append(b.changes, change{event: -1, at: b.now, kind: created, buffer: at, r: mem.Range{End: size}, content: content})
 }
@@ -148,7 +148,7 @@ func (b *Builder) level(m mem.MemoryID, delta int64) {
 		(*levels)[n-1].Bytes = b.held[m]
 		return
 	}
-	*levels = append(*levels, Level{b.now, b.held[m]})
+	*levels = append(*levels, level{b.now, b.held[m]})
 }
 
 // event adds one, which is drawn in a lane, and returns its index.
@@ -170,25 +170,25 @@ func (b *Builder) Command(c *trace.CommandRecord, t Told) {
 	}
 	b.stored(c.Blocks)
 	for i := range c.Regrows {
-		b.step(&c.Regrows[i], c, Exchange, t.Number, Words{Name: "exchange of a block", Index: -1})
+		b.step(&c.Regrows[i], c, exchangeKind, t.Number, Words{Name: "exchange of a block", Index: -1})
 	}
 	for i := range c.Steps {
 		if i < len(t.Copies) && t.Copies[i].Name != "" {
-			b.step(&c.Steps[i], c, Copy, t.Number, t.Copies[i])
+			b.step(&c.Steps[i], c, copyKind, t.Number, t.Copies[i])
 		}
 	}
-	e := Event{Kind: Command, Number: t.Number, Queued: c.Enqueued, Buffer: -1, From: -1, To: int32(c.Memory), Name: t.Name, Row: t.Row, Index: t.Index}
+	e := Event{Kind: commandKind, Number: t.Number, Queued: c.Enqueued, Buffer: -1, From: -1, To: int32(c.Memory), Name: t.Name, Row: t.Row, Index: t.Index}
 	if len(c.Accesses) > 0 {
 		e.Buffer, e.Range = b.index(c.Accesses[0].Buffer), c.Accesses[0].Range
 	}
-	lane := b.Lane(Queues, cmp.Or(c.Queue, lineName(c.Point), b.run.Memories[c.Memory]), int(c.Memory), 0)
+	lane := b.Lane(queueLanes, cmp.Or(c.Queue, lineName(c.Point), b.run.Memories[c.Memory]), int(c.Memory), 0)
 	at := b.event(e, lane, c.Point, c.Waits)
 	if c.Done > c.Enqueued {
 		host := b.Lane(Host, "enqueues", 0, 0)
 		b.item(host, Item{Event: at, From: c.Enqueued, To: c.Done, Busy: c.Done - c.Enqueued})
 	}
 	for _, a := range c.Accesses {
-		b.run.Uses = append(b.run.Uses, Use{at, b.index(a.Buffer), a.Range, int32(a.Memory), a.Mode})
+		b.run.Uses = append(b.run.Uses, use{at, b.index(a.Buffer), a.Range, int32(a.Memory), a.Mode})
 		if a.Mode.Writes() && b.index(a.Buffer) >= 0 {
 			b.changes = append(b.changes, change{event: at, kind: wrote, buffer: b.index(a.Buffer), r: a.Range, memory: b.store(a.Memory)})
 		}
@@ -217,10 +217,10 @@ func (b *Builder) eviction(c *trace.CommandRecord, i int, t *Told) {
 	}
 	b.stored(v.Blocks)
 	for k := range v.Backs {
-		b.step(&v.Backs[k], c, Back, t.Number, t.Backs[i][k])
+		b.step(&v.Backs[k], c, backKind, t.Number, t.Backs[i][k])
 	}
 	at := b.event(Event{
-		Kind: Eviction, Number: t.Number, Queued: c.Enqueued, Start: c.Enqueued, End: c.Enqueued,
+		Kind: evictionKind, Number: t.Number, Queued: c.Enqueued, Start: c.Enqueued, End: c.Enqueued,
 		Buffer: b.index(v.Buffer), Range: v.Range, From: int32(v.Memory), To: -1, Bytes: v.Range.Size(), Name: t.Evictions[i].Name, Row: t.Evictions[i].Row, Index: t.Evictions[i].Index,
 	}, int32(b.memory[v.Memory]), mem.Point{}, nil)
 	if v.Stayed() || b.index(v.Buffer) < 0 {
@@ -240,7 +240,7 @@ func (b *Builder) eviction(c *trace.CommandRecord, i int, t *Told) {
 }
 
 // step tells of a copy.
-func (b *Builder) step(s *trace.StepRecord, c *trace.CommandRecord, kind Kind, number int, w Words) {
+func (b *Builder) step(s *trace.StepRecord, c *trace.CommandRecord, kind kind, number int, w Words) {
 	if s.Point.IsZero() {
 		return
 	}
@@ -249,7 +249,7 @@ func (b *Builder) step(s *trace.StepRecord, c *trace.CommandRecord, kind Kind, n
 		Kind: kind, Number: number, Queued: c.Enqueued, Buffer: buffer, Range: s.Range, From: int32(s.From), To: int32(s.To),
 		Bytes: s.Range.Size(), Name: w.Name, Row: w.Row, Index: w.Index,
 	}, b.Lane(Copies, cmp.Or(lineName(s.Point), "into "+b.run.Memories[s.To]), int(s.To), 0), s.Point, s.Waits)
-	if buffer >= 0 && kind != Exchange {
+	if buffer >= 0 && kind != exchangeKind {
 		b.changes = append(b.changes, change{event: at, kind: arrived, buffer: buffer, r: s.Range, memory: b.store(s.To)})
 	}
 }
@@ -291,16 +291,16 @@ func (b *Builder) Run() *Run {
 		b.resolve(int32(i))
 	}
 	b.places()
-	links := slices.ContainsFunc(r.Lanes, func(l Lane) bool { return l.Group == Links })
+	links := slices.ContainsFunc(r.Lanes, func(l lane) bool { return l.Group == Links })
 	for i := range r.Events {
 		e := &r.Events[i]
 		b.item(e.home, Item{Event: int32(i), From: e.Start, To: e.End, Busy: e.End - e.Start, Bytes: e.Bytes})
-		if !links && (e.Kind == Copy || e.Kind == Back) && e.From != e.To {
+		if !links && (e.Kind == copyKind || e.Kind == backKind) && e.From != e.To {
 			b.Item(Links, r.Memories[e.From]+" → "+r.Memories[e.To], int(e.To), 0, Item{Event: int32(i), From: e.Start, To: e.End, Busy: e.End - e.Start, Bytes: e.Bytes})
 		}
 		for _, w := range b.waits[i] {
 			if f := b.Event(w.Point); f >= 0 {
-				r.Waits = append(r.Waits, After{int32(i), f})
+				r.Waits = append(r.Waits, after{int32(i), f})
 			}
 		}
 	}
@@ -352,7 +352,7 @@ func (b *Builder) pathLane() {
 	if len(b.run.Path) == 0 {
 		return
 	}
-	lane := b.Lane(Path, "critical path", -1, 0)
+	lane := b.Lane(pathLanes, "critical path", -1, 0)
 	for i := range b.run.Path {
 		p := &b.run.Path[i]
 		b.item(lane, Item{Event: int32(i), From: p.From, To: p.To, Busy: p.To - p.From})
@@ -377,21 +377,21 @@ func (b *Builder) span() {
 }
 
 // groups are the groups in order.
-var groups = []string{Path, Host, Queues, Copies, Engines, Links, Memories}
+var groups = []string{pathLanes, Host, queueLanes, Copies, Engines, Links, memoryLanes}
 
 // order sorts lanes by group and memory, and their items by time. Lanes of which there is nothing to show are left out.
 func order(r *Run) {
-	slices.SortStableFunc(r.Lanes, func(x, y Lane) int {
+	slices.SortStableFunc(r.Lanes, func(x, y lane) int {
 		return cmp.Or(cmp.Compare(slices.Index(groups, x.Group), slices.Index(groups, y.Group)), cmp.Compare(x.Memory, y.Memory))
 	})
-	r.Lanes = slices.DeleteFunc(r.Lanes, func(l Lane) bool { return len(l.Items) == 0 && len(l.Levels) == 0 })
+	r.Lanes = slices.DeleteFunc(r.Lanes, func(l lane) bool { return len(l.Items) == 0 && len(l.Levels) == 0 })
 	for i := range r.Lanes {
 		slices.SortStableFunc(r.Lanes[i].Items, func(x, y Item) int { return cmp.Compare(x.From, y.From) })
 	}
 }
 
 // layOut gives each item a row of its lane, so that none covers another.
-func layOut(lanes []Lane) {
+func layOut(lanes []lane) {
 	for i := range lanes {
 		var free []int64 // by row: from when on
 		for k := range lanes[i].Items {

@@ -21,7 +21,7 @@ type folded struct {
 // foldKey is what of events becomes one.
 type foldKey struct {
 	lane    int32
-	kind    Kind
+	kind    kind
 	stretch int64
 }
 
@@ -38,7 +38,7 @@ func fold(r *Run, most int) {
 	for holdersAt(r, r.Fold) > most {
 		r.Fold *= 2
 	}
-	r.Held = slices.DeleteFunc(r.Held, func(h Held) bool { return r.roundUp(h.From) >= r.roundUp(h.To) })
+	r.Held = slices.DeleteFunc(r.Held, func(h held) bool { return r.roundUp(h.From) >= r.roundUp(h.To) })
 	for i := range r.Held {
 		h := &r.Held[i]
 		h.From, h.To = min(r.roundUp(h.From), r.End), min(r.roundUp(h.To), r.End)
@@ -97,17 +97,17 @@ func (r *Run) foldEvents() {
 	}
 	r.Events = out
 	for i := range r.Lanes {
-		if l := &r.Lanes[i]; l.Group != Path {
+		if l := &r.Lanes[i]; l.Group != pathLanes {
 			l.Items = foldItems(l.Items, now)
 		}
 	}
 	for i := range r.Waits {
-		r.Waits[i] = After{now[r.Waits[i].Event], now[r.Waits[i].For]}
+		r.Waits[i] = after{now[r.Waits[i].Event], now[r.Waits[i].For]}
 	}
-	r.Waits = slices.DeleteFunc(r.Waits, func(w After) bool { return w.Event == w.For })
-	slices.SortFunc(r.Waits, func(x, y After) int { return cmp.Or(cmp.Compare(x.Event, y.Event), cmp.Compare(x.For, y.For)) })
+	r.Waits = slices.DeleteFunc(r.Waits, func(w after) bool { return w.Event == w.For })
+	slices.SortFunc(r.Waits, func(x, y after) int { return cmp.Or(cmp.Compare(x.Event, y.Event), cmp.Compare(x.For, y.For)) })
 	r.Waits = slices.Compact(r.Waits)
-	r.Uses = slices.DeleteFunc(r.Uses, func(u Use) bool { return out[now[u.Event]].Count > 1 })
+	r.Uses = slices.DeleteFunc(r.Uses, func(u use) bool { return out[now[u.Event]].Count > 1 })
 	for i := range r.Uses {
 		r.Uses[i].Event = now[r.Uses[i].Event]
 	}
@@ -178,7 +178,7 @@ func (r *Run) foldPath(most int) {
 	}
 	r.Path = out
 	for i := range r.Lanes {
-		if l := &r.Lanes[i]; l.Group == Path {
+		if l := &r.Lanes[i]; l.Group == pathLanes {
 			l.Items = nil
 			for k, p := range r.Path {
 				l.Items = append(l.Items, Item{Event: int32(k), From: p.From, To: p.To, Busy: p.To - p.From})
@@ -188,7 +188,7 @@ func (r *Run) foldPath(most int) {
 }
 
 // foldLevels keeps of each stretch the most that a memory held, and what it held last.
-func (r *Run) foldLevels(l *Lane) {
+func (r *Run) foldLevels(l *lane) {
 	out := l.Levels[:0]
 	for i := 0; i < len(l.Levels); {
 		stretch := (l.Levels[i].At - r.Begin) / r.Fold

@@ -43,7 +43,7 @@ type content struct {
 }
 
 // holders makes the rectangles, in order of time, and the sets that they name.
-func (b *Builder) holders() (out []Held, sets []mem.MemorySet) {
+func (b *Builder) holders() (out []held, sets []mem.MemorySet) {
 	names := make(map[mem.MemorySet]int32)
 	add := func(buffer int32, r mem.Range, c content, to int64) {
 		if !c.any || to <= c.since {
@@ -54,7 +54,7 @@ func (b *Builder) holders() (out []Held, sets []mem.MemorySet) {
 			set = int32(len(sets))
 			names[c.holds], sets = set, append(sets, c.holds)
 		}
-		out = append(out, Held{c.since, to, buffer, r, set, c.writer})
+		out = append(out, held{c.since, to, buffer, r, set, c.writer})
 	}
 	latest := make([]rangemap.Map[content], len(b.run.Buffers))
 	for i := range latest {
@@ -77,7 +77,7 @@ func (b *Builder) holders() (out []Held, sets []mem.MemorySet) {
 			add(int32(i), r, *c, b.run.End)
 		}
 	}
-	slices.SortStableFunc(out, func(x, y Held) int { return cmp.Compare(x.From, y.From) })
+	slices.SortStableFunc(out, func(x, y held) int { return cmp.Compare(x.From, y.From) })
 	return out, sets
 }
 

@@ -3,7 +3,7 @@
 const mostItems = 20000;
 const tones = {
   command: ['#4c78a8', '#6f5fa8', '#3f8fc4', '#5a6acf', '#3d8f7c', '#8a6fbf'], copy: ['#2a9d8f'], 'write-back': ['#e08e2b'], exchange: ['#b279a2'], eviction: ['#d1495b'],
-  leg: ['#8a939e'], mapped: ['#a3a23f'], wait: ['#a9b1bb'],
+  leg: ['#8a939e'], mapped: ['#a3a23f'],
 };
 const reasons = { compute: '#4c78a8', copy: '#2a9d8f', memory: '#e08e2b', host: '#a9b1bb' };
 

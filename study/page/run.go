@@ -9,58 +9,57 @@ package page
 
 import "godwit/mem"
 
-// Kind is what an event is.
-type Kind uint8
+// kind is what an event is.
+type kind uint8
 
 // The kinds of events.
 const (
-	Command  Kind = iota // that the program enqueued
-	Copy                 // that a command needed
-	Back                 // a write-back, to make room
-	Exchange             // a copy within a memory, into a wider block
-	Eviction             // a block that left; it takes no time
-	Leg                  // a part of a ring, or what else ran for nobody known
-	Mapped               // what the host had mapped
-	Wait                 // the host waited
+	commandKind  kind = iota // that the program enqueued
+	copyKind                 // that a command needed
+	backKind                 // a write-back, to make room
+	exchangeKind             // a copy within a memory, into a wider block
+	evictionKind             // a block that left; it takes no time
+	Leg                      // a part of a ring, or what else ran for nobody known
+	Mapped                   // what the host had mapped
 )
 
 // kinds are their names.
-var kinds = [...]string{"command", "copy", "write-back", "exchange", "eviction", "leg", "mapped", "wait"}
+var kinds = [...]string{"command", "copy", "write-back", "exchange", "eviction", "leg", "mapped"}
 
 // String is "command", "copy", …
-func (k Kind) String() string { return kinds[k] }
+func (k kind) String() string { return kinds[k] }
 
 // Run is a run as it is drawn.
 type Run struct {
 	Name, Clock string
-	Figures     []Figure
+	Figures     []figure
 	Notes       []string // what is missing
 	Memories    []string // names; the host's first
-	Buffers     []Buffer
+	Buffers     []buffer
 	Events      []Event
-	Lanes       []Lane
-	Waits       []After
+	Lanes       []lane
+	Waits       []after
 	Path        []Part
-	Held        []Held
-	Uses        []Use
+	Held        []held
+	Uses        []use
 	Sets        []mem.MemorySet // that Held names
 	Begin, End  int64
 	Fold        int64 // stretches of time that are one; 0: every event is there
 	Folded      int   // events that there were
 }
 
-// Figure is a total.
-type Figure struct{ Name, Value string }
+// figure is a total.
+type figure struct{ Name, Value string }
 
-// Buffer is a root buffer; in pictures its bytes are at At.
-type Buffer struct {
+// buffer is a root buffer; in pictures its bytes are at At.
+type buffer struct {
 	Name     string
 	Size, At uint64
 }
 
 // Event is what ran.
 type Event struct {
-	Kind               Kind
+	Kind               kind
 	Number             int // of the command, or of that which it was for; 0 is nobody's
 	Queued, Start, End int64
 	Buffer             int32 // index, or -1
@@ -76,25 +75,25 @@ type Event struct {
 	home int32 // its lane
 }
 
-// Lane is a line of the picture.
-type Lane struct {
-	Group    string // Path, Host, Queues, Copies, Engines, Links, Memories
+// lane is a line of the picture.
+type lane struct {
+	Group    string // pathLanes, Host, …
 	Name     string
 	Memory   int    // whose, or -1
 	Capacity uint64 // bytes a second of a link, bytes of a memory; 0 is unknown or without limit
 	Items    []Item
-	Levels   []Level // of a memory
+	Levels   []level // of a memory
 }
 
 // The groups of lanes, in the order in which they are drawn.
 const (
-	Path     = "Critical path"
-	Host     = "Host"
-	Queues   = "Queues"
-	Copies   = "Copies"
-	Engines  = "Engines"
-	Links    = "Links"
-	Memories = "Memories"
+	pathLanes   = "Critical path"
+	Host        = "Host"
+	queueLanes  = "Queues"
+	Copies      = "Copies"
+	Engines     = "Engines"
+	Links       = "Links"
+	memoryLanes = "Memories"
 )
 
 // Item is an event's place in a lane: as many as it stands for, in Row of those below each other.
@@ -106,14 +105,14 @@ type Item struct {
 	Row      int32
 }
 
-// Level is how much a memory held from a time on.
-type Level struct {
+// level is how much a memory held from a time on.
+type level struct {
 	At    int64
 	Bytes uint64
 }
 
-// After says that Event waited for For.
-type After struct{ Event, For int32 }
+// after says that Event waited for For.
+type after struct{ Event, For int32 }
 
 // Part is a stretch of the critical path.
 type Part struct {
@@ -125,8 +124,8 @@ type Part struct {
 	Shared   uint64 // of it, what others on its links took
 }
 
-// Held says who held the latest content of bytes for a time, and whose it was.
-type Held struct {
+// held says who held the latest content of bytes for a time, and whose it was.
+type held struct {
 	From, To int64
 	Buffer   int32
 	Range    mem.Range
@@ -134,8 +133,8 @@ type Held struct {
 	Writer   int32 // the event; -1 is the initial content
 }
 
-// Use is an access of a command's.
-type Use struct {
+// use is an access of a command's.
+type use struct {
 	Event, Buffer int32
 	Range         mem.Range
 	Memory        int32

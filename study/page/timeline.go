@@ -59,7 +59,7 @@ func WriteTimeline(w io.Writer, r *Run) error {
 	for i := range r.Lanes {
 		l := &r.Lanes[i]
 		switch l.Group {
-		case Path:
+		case pathLanes:
 			t.slices(l, path, func(x *Item) traceEvent {
 				p := &r.Path[x.Event]
 				return traceEvent{Name: p.What, Cat: p.Reason, Args: map[string]any{"after": p.After, "reason": p.Reason, "shared_ns": p.Shared}}
@@ -67,7 +67,7 @@ func WriteTimeline(w io.Writer, r *Run) error {
 		case Links:
 			t.slices(l, links, t.as("link"))
 			t.flow(l, links)
-		case Memories:
+		case memoryLanes:
 			t.memory(l)
 		case Engines:
 			t.slices(l, l.Memory, t.as("engine"))
@@ -130,7 +130,7 @@ func (t *timeline) as(cat string) func(*Item) traceEvent {
 
 // slices writes a lane's items, a track for each of its rows. Those below the last one share it with what they overlap, so
 // that they are tracks of their own.
-func (t *timeline) slices(l *Lane, pid int, of func(*Item) traceEvent) {
+func (t *timeline) slices(l *lane, pid int, of func(*Item) traceEvent) {
 	type track struct {
 		tid int
 		end int64
@@ -153,14 +153,14 @@ func (t *timeline) slices(l *Lane, pid int, of func(*Item) traceEvent) {
 		e := of(x)
 		e.Phase, e.Time, e.Dur, e.PID, e.TID = "X", micro(x.From), max(micro(x.To-x.From), 0.001), pid, tracks[k].tid
 		t.write(e)
-		if l.Group == Queues || l.Group == Copies {
+		if l.Group == queueLanes || l.Group == Copies {
 			t.at[x.Event] = place{pid, tracks[k].tid}
 		}
 	}
 }
 
 // memory writes what a memory holds, and what left it.
-func (t *timeline) memory(l *Lane) {
+func (t *timeline) memory(l *lane) {
 	for _, x := range l.Levels {
 		t.write(traceEvent{Name: "held", Phase: "C", Time: micro(x.At), PID: l.Memory, Args: map[string]any{"bytes": x.Bytes}})
 	}
@@ -172,7 +172,7 @@ func (t *timeline) memory(l *Lane) {
 }
 
 // flow writes how much a link carries, each transfer at its mean rate, and how many are under way.
-func (t *timeline) flow(l *Lane, pid int) {
+func (t *timeline) flow(l *lane, pid int) {
 	type step struct {
 		at    int64
 		rate  float64

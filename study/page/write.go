@@ -60,7 +60,7 @@ func Write(w io.Writer, title string, runs ...*Run) error {
 type runData struct {
 	Name     string            `json:"title"`
 	Clock    string            `json:"clock"`
-	Figures  []Figure          `json:"figures"`
+	Figures  []figure          `json:"figures"`
 	Notes    []string          `json:"notes"`
 	Memories []string          `json:"memories"`
 	Buffers  []bufferData      `json:"buffers"`
@@ -98,7 +98,7 @@ const rowsEach = 1024
 
 func dataOf(r *Run) (*runData, error) {
 	d := &runData{
-		Name: r.Name, Clock: r.Clock, Figures: append([]Figure{}, r.Figures...), Notes: append([]string{}, r.Notes...), Memories: r.Memories, Kinds: kinds[:],
+		Name: r.Name, Clock: r.Clock, Figures: append([]figure{}, r.Figures...), Notes: append([]string{}, r.Notes...), Memories: r.Memories, Kinds: kinds[:],
 		Buffers: []bufferData{}, Sets: [][]int{}, Lanes: []laneData{}, Rows: []string{},
 		Begin: r.Begin, End: r.End, Fold: r.Fold, Folded: r.Folded, RowsEach: rowsEach, Columns: make(map[string]string),
 	}
@@ -191,7 +191,7 @@ func (p *packer) events(r *Run) {
 
 func (p *packer) lanes(r *Run) {
 	var items []Item
-	var levels []Level
+	var levels []level
 	for i := range r.Lanes {
 		l := &r.Lanes[i]
 		d := laneData{l.Group, l.Name, l.Memory, l.Capacity, len(l.Items), len(l.Levels), 1}
@@ -207,14 +207,14 @@ func (p *packer) lanes(r *Run) {
 	column(p, "itemBusy", items, func(x *Item) float64 { return float64(x.Busy) })
 	column(p, "itemBytes", items, func(x *Item) float64 { return float64(x.Bytes) })
 	column(p, "itemRow", items, func(x *Item) float64 { return float64(x.Row) })
-	column(p, "levelAt", levels, func(x *Level) float64 { return float64(x.At) })
-	column(p, "levelBytes", levels, func(x *Level) float64 { return float64(x.Bytes) })
+	column(p, "levelAt", levels, func(x *level) float64 { return float64(x.At) })
+	column(p, "levelBytes", levels, func(x *level) float64 { return float64(x.Bytes) })
 }
 
 // rest packs waits, the critical path, holders and accesses.
 func (p *packer) rest(r *Run) {
-	column(p, "waitEvent", r.Waits, func(w *After) float64 { return float64(w.Event) })
-	column(p, "waitFor", r.Waits, func(w *After) float64 { return float64(w.For) })
+	column(p, "waitEvent", r.Waits, func(w *after) float64 { return float64(w.Event) })
+	column(p, "waitFor", r.Waits, func(w *after) float64 { return float64(w.For) })
 	column(p, "partFrom", r.Path, func(x *Part) float64 { return float64(x.From) })
 	column(p, "partTo", r.Path, func(x *Part) float64 { return float64(x.To) })
 	column(p, "partEvent", r.Path, func(x *Part) float64 { return float64(x.Event) })
@@ -222,13 +222,13 @@ func (p *packer) rest(r *Run) {
 	column(p, "partWhat", r.Path, func(x *Part) float64 { return p.text(x.What) })
 	column(p, "partAfter", r.Path, func(x *Part) float64 { return p.text(x.After) })
 	column(p, "partShared", r.Path, func(x *Part) float64 { return float64(x.Shared) })
-	column(p, "heldFrom", r.Held, func(h *Held) float64 { return float64(h.From) })
-	column(p, "heldTo", r.Held, func(h *Held) float64 { return float64(h.To) })
-	places(p, "held", r.Held, func(h *Held) (int32, mem.Range) { return h.Buffer, h.Range })
-	column(p, "heldSet", r.Held, func(h *Held) float64 { return float64(h.Set) })
-	column(p, "heldWriter", r.Held, func(h *Held) float64 { return float64(h.Writer) })
-	column(p, "useEvent", r.Uses, func(u *Use) float64 { return float64(u.Event) })
-	places(p, "use", r.Uses, func(u *Use) (int32, mem.Range) { return u.Buffer, u.Range })
-	column(p, "useMemory", r.Uses, func(u *Use) float64 { return float64(u.Memory) })
-	column(p, "useMode", r.Uses, func(u *Use) float64 { return float64(u.Mode) })
+	column(p, "heldFrom", r.Held, func(h *held) float64 { return float64(h.From) })
+	column(p, "heldTo", r.Held, func(h *held) float64 { return float64(h.To) })
+	places(p, "held", r.Held, func(h *held) (int32, mem.Range) { return h.Buffer, h.Range })
+	column(p, "heldSet", r.Held, func(h *held) float64 { return float64(h.Set) })
+	column(p, "heldWriter", r.Held, func(h *held) float64 { return float64(h.Writer) })
+	column(p, "useEvent", r.Uses, func(u *use) float64 { return float64(u.Event) })
+	places(p, "use", r.Uses, func(u *use) (int32, mem.Range) { return u.Buffer, u.Range })
+	column(p, "useMemory", r.Uses, func(u *use) float64 { return float64(u.Memory) })
+	column(p, "useMode", r.Uses, func(u *use) float64 { return float64(u.Mode) })
 }

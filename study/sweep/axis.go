@@ -36,11 +36,11 @@ type Axis struct {
 	Kind   Kind     `json:"kind"`
 	Name   string   `json:"name"`             // of a parameter, of a machine's machine.NAME; of others as their Kind
 	Values []string `json:"values,omitempty"` // but for a range of which they are made as they are asked for
-	Range  *Range   `json:"range,omitempty"`
+	Range  *span    `json:"range,omitempty"`
 }
 
-// Range are values from one on, by a step.
-type Range struct {
+// span are values from one on, by a step.
+type span struct {
 	From *big.Rat `json:"from"`
 	By   *big.Rat `json:"by"`
 	Unit string   `json:"unit"` // "B", "ns", or "" for numbers
@@ -48,13 +48,13 @@ type Range struct {
 }
 
 // at is the i-th value.
-func (r *Range) at(i int) string {
+func (r *span) at(i int) string {
 	v := new(big.Rat).SetInt64(int64(i))
 	return textOf(v.Add(v.Mul(v, r.By), r.From), r.Unit)
 }
 
 // values are all.
-func (r *Range) values() (out []string) {
+func (r *span) values() (out []string) {
 	for i := range r.N {
 		out = append(out, r.at(i))
 	}
@@ -175,7 +175,7 @@ var (
 )
 
 // expand is the values of one item: a range by a step is not written out.
-func expand(item string) ([]string, *Range, error) {
+func expand(item string) ([]string, *span, error) {
 	if item == "" {
 		return nil, nil, fmt.Errorf("a value is missing between commas: %w", mem.ErrInvalidValue)
 	}
@@ -186,7 +186,7 @@ func expand(item string) ([]string, *Range, error) {
 		}
 		return []string{item}, nil, nil
 	}
-	wrong := func(format string, args ...any) ([]string, *Range, error) {
+	wrong := func(format string, args ...any) ([]string, *span, error) {
 		return nil, nil, fmt.Errorf("range %q: %s: %w", item, fmt.Sprintf(format, args...), mem.ErrInvalidValue)
 	}
 	from, unit, err := number(m[1], m[2])
@@ -223,7 +223,7 @@ func expand(item string) ([]string, *Range, error) {
 		if steps.Cmp(big.NewInt(maxPoints)) >= 0 {
 			return wrong("more than %d values", maxPoints)
 		}
-		return nil, &Range{from, by, unit, int(steps.Int64()) + 1}, nil
+		return nil, &span{from, by, unit, int(steps.Int64()) + 1}, nil
 	}
 	var out []string
 	for v := from; v.Cmp(to) <= 0; v = new(big.Rat).Mul(v, by) {

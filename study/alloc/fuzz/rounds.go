@@ -54,7 +54,7 @@ type Rounds struct {
 	mu       sync.Mutex // protects all below
 	journal  adder
 	round    int
-	units    []Unit
+	units    []searchUnit
 	first    int            // of the round that is worked at, the first unit
 	sums     []string       // of the rows of units, "" where there is none
 	have     int            // how many there are
@@ -105,11 +105,11 @@ func (r *Rounds) addBlob(corpus [][]byte) string {
 // search adds a round's searches of a strategy.
 func (r *Rounds) search(name, corpus string, fresh bool) {
 	for k := range r.task.Seeds {
-		r.add(Unit{Strategy: name, Seed: r.task.Seed + uint64(r.round*r.task.Seeds+k), Corpus: corpus, Fresh: fresh && corpus != ""})
+		r.add(searchUnit{Strategy: name, Seed: r.task.Seed + uint64(r.round*r.task.Seeds+k), Corpus: corpus, Fresh: fresh && corpus != ""})
 	}
 }
 
-func (r *Rounds) add(u Unit) { r.units, r.sums = append(r.units, u), append(r.sums, "") }
+func (r *Rounds) add(u searchUnit) { r.units, r.sums = append(r.units, u), append(r.sums, "") }
 
 // Task is what is searched.
 func (r *Rounds) Task() *RoundsTask { return r.task }
@@ -147,7 +147,7 @@ func (r *Rounds) Missing(from, _ int) (lo, hi int) {
 	return lo, min(lo+1, len(r.units))
 }
 
-// Given implements campaign.Giver.
+// Given is for a campaign: what a unit's row depends on besides its index.
 func (r *Rounds) Given(i int) (json.RawMessage, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -157,7 +157,7 @@ func (r *Rounds) Given(i int) (json.RawMessage, error) {
 	return json.Marshal(r.units[i])
 }
 
-// Blob implements campaign.Giver: nil where no unit of this round has the hash.
+// Blob is for a campaign: what a hash names, nil where no unit of this round has the hash.
 func (r *Rounds) Blob(hash string) []byte {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -336,7 +336,7 @@ func genomesOf(all []kept) (out [][]byte) {
 }
 
 // found is what a round's searches have found: of each strategy the worst sequence, where it is worse than all before, and its first fault of a kind.
-func (r *Rounds) found(was int, results map[int]result) (out []Unit) {
+func (r *Rounds) found(was int, results map[int]result) (out []searchUnit) {
 	for _, name := range r.task.Strategies {
 		top, at := 0.0, -1
 		for _, k := range r.corpora[name] {
@@ -357,11 +357,11 @@ func (r *Rounds) found(was int, results map[int]result) (out []Unit) {
 			if res.Fault != nil && res.Fault.Fault != nil && !kinds[string(res.Fault.Fault.Kind)] {
 				kinds[string(res.Fault.Fault.Kind)] = true
 				r.broken[name] = true
-				out = append(out, Unit{Strategy: name, Seed: u.Seed, Shrink: res.Fault})
+				out = append(out, searchUnit{Strategy: name, Seed: u.Seed, Shrink: res.Fault})
 			}
 		}
 		if at >= 0 && !r.broken[name] {
-			out = append(out, Unit{Strategy: name, Seed: r.units[at].Seed, Shrink: &example{Genome: worst.Genome, Score: worst.Score, Evals: results[at].Evals}})
+			out = append(out, searchUnit{Strategy: name, Seed: r.units[at].Seed, Shrink: &example{Genome: worst.Genome, Score: worst.Score, Evals: results[at].Evals}})
 		}
 	}
 	return out

@@ -43,7 +43,7 @@ func newSite(t *testing.T) *site {
 func (s *site) row(t require.TestingT, r *fuzz.Rounds, i int) []byte {
 	given, err := r.Given(i)
 	require.NoError(t, err)
-	var u fuzz.Unit
+	var u struct{ Corpus string }
 	require.NoError(t, json.Unmarshal(given, &u))
 	if u.Corpus != "" {
 		s.blobs[u.Corpus] = r.Blob(u.Corpus)

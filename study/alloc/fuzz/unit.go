@@ -14,8 +14,8 @@ import (
 	"godwit/study/alloc/replay"
 )
 
-// Unit is all that a unit's result depends on: a search, or a sequence that is to be made smaller.
-type Unit struct {
+// searchUnit is all that a unit's result depends on: a search, or a sequence that is to be made smaller.
+type searchUnit struct {
 	Strategy string   `json:"strategy"`
 	Seed     uint64   `json:"seed"`
 	Corpus   string   `json:"corpus,omitempty"` // the hash of what the search begins with; "" is nothing
@@ -87,17 +87,17 @@ func NewRunner(ctx context.Context, t *RoundsTask, open func(ctx context.Context
 	return r, nil
 }
 
-// Check implements campaign.Maker.
+// Check says whether there may be such a unit.
 func (r *Runner) Check(i int) bool { return i >= 0 && i < maxUnits }
 
-// Failed implements campaign.Maker: a unit that was given up has nothing to show.
+// Failed is the row of a unit that was given up: it has nothing to show.
 func (r *Runner) Failed(_ context.Context, _ int, why string) ([]byte, error) {
 	return json.Marshal(result{Error: why})
 }
 
 // Make makes the row of a unit: a pure function of it, as far as the strategy is one.
 func (r *Runner) Make(ctx context.Context, _ int, given json.RawMessage) ([]byte, error) {
-	var u Unit
+	var u searchUnit
 	if err := json.Unmarshal(given, &u); err != nil {
 		return nil, fmt.Errorf("a unit of a search: %w: %w", mem.ErrInvalidValue, err)
 	}

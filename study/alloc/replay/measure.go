@@ -129,7 +129,7 @@ func measureOne(ctx context.Context, st *Stream, s Subject, o Options) (Result, 
 		}
 	}
 	if o.Region == 0 && o.Safe {
-		x, err := SafeRegion(ctx, st, s)
+		x, err := safeRegion(ctx, st, s)
 		if err != nil {
 			return res, err
 		}

@@ -29,9 +29,9 @@ func safeTimes(st *Stream) float64 {
 	return 2
 }
 
-// SafeRegion finds the region above which the strategy fails on st in none of the sizes
+// safeRegion finds the region above which the strategy fails on st in none of the sizes
 // tried; 0 where the grid's last fails. It fails as MinRegion does.
-func SafeRegion(ctx context.Context, st *Stream, s Subject) (uint64, error) {
+func safeRegion(ctx context.Context, st *Stream, s Subject) (uint64, error) {
 	p := newProber(st, s)
 	sizes := safeGrid(st)
 	if x, ok := s.(region); ok && x.strategy().Monotone() {
@@ -58,7 +58,7 @@ func SafeRegion(ctx context.Context, st *Stream, s Subject) (uint64, error) {
 	return sizes[k], nil
 }
 
-// bisect is SafeRegion for a strategy of which one size that works tells of all larger.
+// bisect is safeRegion for a strategy of which one size that works tells of all larger.
 func (p *prober) bisect(ctx context.Context, sizes []uint64) (uint64, error) {
 	var err error
 	k := sort.Search(len(sizes), func(i int) bool {

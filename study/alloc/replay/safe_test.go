@@ -15,7 +15,7 @@ func TestTheSafeRegionIsAboveAllThatFail(t *testing.T) {
 	for _, file := range minimalloc {
 		st := open(t, file, 1)
 		for _, s := range []bufalloc.Strategy{bufalloc.Fit, bufalloc.BestFit, bufalloc.Tight, bufalloc.GoodFit} {
-			safe, err := SafeRegion(t.Context(), st, Of(s))
+			safe, err := safeRegion(t.Context(), st, Of(s))
 			require.NoError(t, err)
 			least, err := MinRegion(t.Context(), st, Of(s))
 			require.NoError(t, err)
@@ -49,7 +49,7 @@ func TestTheSafeRegionIsAboveAllThatFail(t *testing.T) {
 func TestNothingIsSafeWhereTheGridsEndFails(t *testing.T) {
 	st, err := NewStream("x", 1, []Op{{Size: 100, Slot: 0}})
 	require.NoError(t, err)
-	safe, err := SafeRegion(t.Context(), st, Of(bufalloc.PoCLTight))
+	safe, err := safeRegion(t.Context(), st, Of(bufalloc.PoCLTight))
 	require.NoError(t, err)
 	assert.EqualValues(t, 100, safe, "one chunk fits wherever it does")
 	var ops []Op
@@ -58,7 +58,7 @@ func TestNothingIsSafeWhereTheGridsEndFails(t *testing.T) {
 	}
 	st, err = NewStream("x", 1, ops)
 	require.NoError(t, err)
-	safe, err = SafeRegion(t.Context(), st, Of(bufalloc.PoCLTight))
+	safe, err = safeRegion(t.Context(), st, Of(bufalloc.PoCLTight))
 	require.NoError(t, err)
 	assert.Zero(t, safe, "1,023 chunks are its limit")
 }
