@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -57,4 +58,31 @@ func TestARunThatIsInterruptedBeforeItBeginsSaysSo(t *testing.T) {
 	res, err := scenario.Run(ctx, s, scenario.RunOptions{})
 	require.ErrorIs(t, err, signal)
 	require.Zero(t, res.BytesMoved)
+}
+
+// A signal that comes when all commands have ended, while what they left is being compared, says so.
+func TestARunThatIsInterruptedLateSaysWhatHadEnded(t *testing.T) {
+	s, err := scenario.Parse(t.Context(), "s.yaml", []byte(handOver), scenario.Options{})
+	require.NoError(t, err)
+	whole, err := scenario.Run(t.Context(), s, scenario.RunOptions{})
+	require.NoError(t, err)
+	require.NotEmpty(t, whole.Copies)
+	signal := errors.New("a signal came")
+	ctx, stop := context.WithCancelCause(t.Context())
+	res, err := scenario.Run(ctx, s, scenario.RunOptions{Progress: func(stage string, _, _ int) {
+		if stage == "reference" {
+			stop(signal)
+		}
+	}})
+	require.ErrorIs(t, err, signal)
+	require.Equal(t, "a signal came", res.Error)
+	require.False(t, res.OK())
+	in := res.Interrupted
+	require.NotNil(t, in)
+	n := len(whole.Commands)
+	require.Equal(t, [4]int{n, n, n, len(whole.Copies)}, [4]int{in.Commands, in.Enqueued, in.Ended, in.Copies})
+	require.Equal(t, whole.BytesMoved, res.BytesMoved)
+	var out bytes.Buffer
+	res.Print(&out, scenario.PrintOptions{NoReason: true})
+	require.Contains(t, out.String(), fmt.Sprintf("interrupted: %d of %d commands had ended, which moved ", n, n))
 }
