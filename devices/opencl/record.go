@@ -345,7 +345,7 @@ func (h *host) nativeLocked(r *record) {
 		if x.completed {
 			h.readyLocked(x)
 		}
-		if x.callbackDue && x.cmd.NoCallback != 0 {
+		if x.callbackDue && x.commands()[0].NoCallback != 0 {
 			h.moving.Go(func() { // no callback will come: somebody has to wait
 				st := x.event.Wait()
 				h.mu.Lock()
@@ -431,7 +431,7 @@ func (h *host) settleUnlocks(r *record) {
 	}
 }
 
-// commands are what OpenCL is given of r, which has no batch.
+// commands are what OpenCL is given of r, where it has no batch. The first has what OpenCL says.
 func (r *record) commands() []ocl.Command {
 	if len(r.run) > 0 {
 		return r.run

@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -98,4 +99,37 @@ func TestARunThatIsHeldFailsAlike(t *testing.T) {
 		w = stepped(w, nth-1)
 		require.Equal(t, w, firstWord(t, q, a))
 	}
+}
+
+// TestARunWhoseCallbackIsRefusedEnds refuses the callback of a run's event, and of the marker's behind one that was taken in part.
+func TestARunWhoseCallbackIsRefusedEnds(t *testing.T) {
+	d := open(t, 1, map[string]string{"quiet": "off", "events": "callback"})[0]
+	m, err := d.Build(context.Background(), &devices.Program{Name: "quiet", Source: advanceSource})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, m.Close()) })
+	q := openQueue(t, d, devices.QueueOptions{Name: "q"})
+	a := zeroed(t, d, q)
+	for _, nth := range []int{0, 3} {
+		cmds := steps(t, m, a, 4)
+		ocl.Inject(ocl.FaultListen, 1, int32(mem.OutOfHostMemory))
+		ocl.Inject(ocl.FaultEnqueue, nth, int32(mem.OutOfResources))
+		p, err := q.Submit(&cmds[0], nil)
+		ocl.Inject(ocl.FaultListen, 0, 0)
+		require.NoError(t, err)
+		require.NoError(t, q.Flush())
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		require.NoError(t, mem.WaitAny(ctx, []mem.Point{p}))
+		cancel()
+		require.Equal(t, nth == 0, p.Succeeded())
+		allFree(t, d.host)
+	}
+}
+
+// allFree fails where a record is not given back.
+func allFree(t *testing.T, h *host) {
+	require.Eventually(t, func() bool {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		return len(h.free) == len(h.records)
+	}, 10*time.Second, time.Millisecond)
 }

@@ -155,8 +155,8 @@ int gw_has_svm(void)
 }
 
 static int64_t made[GW_KINDS], gone[GW_KINDS]; // atomic
-static int armed[4];                           // atomic: calls left to the fault, 0 is off
-static cl_int codes[4];
+static int armed[5];                           // atomic: calls left to the fault, 0 is off
+static cl_int codes[5];
 
 void gw_counts(int64_t created[GW_KINDS], int64_t released[GW_KINDS])
 {
@@ -316,8 +316,14 @@ OPTIONAL(clSetKernelArgSVMPointer, P(cl_kernel k, cl_uint i, const void *v), A(k
 OPTIONAL(clSetKernelExecInfo, P(cl_kernel k, cl_kernel_exec_info i, size_t n, const void *v), A(k, i, n, v))
 APART(clSetKernelArg, P(cl_kernel k, cl_uint i, size_t n, const void *v), A(k, i, n, v))
 STATUS(clSetUserEventStatus, P(cl_event e, cl_int s), A(e, s))
-STATUS(clSetEventCallback, P(cl_event e, cl_int s, void(CL_CALLBACK *f)(cl_event, cl_int, void *), void *u), A(e, s, f, u))
 STATUS(clSetMemObjectDestructorCallback, P(cl_mem m, void(CL_CALLBACK *f)(cl_mem, void *), void *u), A(m, f, u))
+
+GW_HIDDEN cl_int clSetEventCallback(cl_event e, cl_int s, void(CL_CALLBACK *f)(cl_event, cl_int, void *), void *u)
+{
+	GW_GATE
+	cl_int fault = gw_load() ? GW_NO_PLATFORM : gw_faulty(4);
+	return fault ? fault : fn.clSetEventCallback(e, s, f, u);
+}
 
 GW_HIDDEN cl_int clWaitForEvents(cl_uint n, const cl_event *e)
 {

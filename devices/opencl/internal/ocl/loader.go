@@ -60,12 +60,14 @@ func counts(c [C.GW_KINDS]C.int64_t) Counts {
 // Fault is a place where tests make OpenCL report errors.
 type Fault int
 
-// The places: calls that enqueue, calls that create a buffer, ends of commands, waits for events.
+// The places: calls that enqueue, calls that create a buffer, ends of commands, waits for events, calls that ask for
+// a callback.
 const (
 	FaultEnqueue Fault = iota
 	FaultCreate
 	FaultEnd
 	FaultWait
+	FaultListen
 )
 
 // Inject makes the nth call from now report a status; nth 0 disarms. It is for tests.
