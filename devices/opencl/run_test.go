@@ -6,6 +6,8 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -123,6 +125,37 @@ func TestARunWhoseCallbackIsRefusedEnds(t *testing.T) {
 		require.Equal(t, nth == 0, p.Succeeded())
 		allFree(t, d.host)
 	}
+}
+
+// TestARunThatIsRefusedInPartGivesItsRecordBack has others take the host's lock all the time: so who hears of the end of what was taken
+// has it before Submit does now and then.
+func TestARunThatIsRefusedInPartGivesItsRecordBack(t *testing.T) {
+	d := open(t, 1, map[string]string{"quiet": "on"})[0]
+	m, err := d.Build(context.Background(), &devices.Program{Name: "quiet", Source: advanceSource})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, m.Close()) })
+	q := openQueue(t, d, devices.QueueOptions{Name: "q"})
+	cmds := steps(t, m, zeroed(t, d, q), 2)
+	var others sync.WaitGroup
+	var over atomic.Bool
+	for range 3 {
+		others.Go(func() {
+			for !over.Load() {
+				d.host.mu.Lock()
+				time.Sleep(time.Microsecond)
+				d.host.mu.Unlock()
+			}
+		})
+	}
+	for range 1000 {
+		ocl.Inject(ocl.FaultEnqueue, 2, int32(mem.OutOfResources))
+		p, err := q.Submit(&cmds[0], nil)
+		require.NoError(t, err)
+		require.Equal(t, mem.OutOfResources, mem.StatusOf(q.Wait(t.Context(), p, devices.Park)))
+	}
+	over.Store(true)
+	others.Wait()
+	allFree(t, d.host)
 }
 
 // allFree fails where a record is not given back.

@@ -111,13 +111,16 @@ func (h *host) launchUnobservedUnlocks(r *record) (mem.Point, error) {
 	r.commands()[0].NoEvent = 1
 	r.handles = r.handles[:0]
 	h.mu.Unlock()
-	r.callbackDue = true // of a run that is refused in its middle
+	r.callbackDue = true // of a run that is refused in its middle; it may come before give returns
 	err := r.give(r.tag)
+	if r.event == 0 {
+		r.callbackDue = false
+	}
 	if err == nil {
 		r.letGo() // a kernel that has been enqueued is kept by OpenCL
 	}
 	h.mu.Lock()
-	if r.callbackDue = r.event != 0; err != nil {
+	if err != nil {
 		if err = r.partly(err); err == nil {
 			h.acceptLocked(r)
 			h.nativeLocked(r)
