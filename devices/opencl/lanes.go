@@ -202,7 +202,7 @@ func (r *record) give(t ocl.Tag) error {
 		st = r.cmd.Submit(r.args, r.handles, r.bytes, t)
 	}
 	out := &r.commands()[0]
-	if r.event = out.Event; out.NoEvent == 0 || !r.host.quirks.startsAtOnce {
+	if r.event = out.Event; r.event != 0 || !r.host.quirks.startsAtOnce {
 		r.q.dirty.Store(true)
 	}
 	if r.q.dev.sees(st) != 0 {

@@ -158,6 +158,24 @@ func TestARunThatIsRefusedInPartGivesItsRecordBack(t *testing.T) {
 	allFree(t, d.host)
 }
 
+// TestWhatIsBehindARunThatIsRefusedInPartIsFlushed: the marker has an event, though the run was to have none.
+func TestWhatIsBehindARunThatIsRefusedInPartIsFlushed(t *testing.T) {
+	d := open(t, 1, map[string]string{"quiet": "on"})[0]
+	d.host.quirks.startsAtOnce = true
+	m, err := d.Build(context.Background(), &devices.Program{Name: "quiet", Source: advanceSource})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, m.Close()) })
+	q := openQueue(t, d, devices.QueueOptions{Name: "q"})
+	cmds := steps(t, m, zeroed(t, d, q), 2)
+	require.NoError(t, q.Flush())
+	require.False(t, q.dirty.Load())
+	ocl.Inject(ocl.FaultEnqueue, 2, int32(mem.OutOfResources))
+	p, err := q.Submit(&cmds[0], nil)
+	require.NoError(t, err)
+	require.True(t, q.dirty.Load())
+	require.Equal(t, mem.OutOfResources, mem.StatusOf(q.Wait(t.Context(), p, devices.Park)))
+}
+
 // allFree fails where a record is not given back.
 func allFree(t *testing.T, h *host) {
 	require.Eventually(t, func() bool {
