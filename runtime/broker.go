@@ -253,8 +253,9 @@ func (c *Context) atOwnCap(m mem.MemoryID, why *OutOfMemory) bool {
 }
 
 // fromOthers asks other contexts for room, and waits until what they gave can be used. It reports whether to try again: somebody gave
-// something, or has, and resources may hear of that a moment later. It fails where ctx ends. No locks are held.
-func (c *Context) fromOthers(ctx context.Context, room *errRoom, so *tries) (bool, error) {
+// something, or has, and resources may hear of that a moment later; or the request is over, so that it is refused. It fails where ctx ends. No
+// locks are held.
+func (c *Context) fromOthers(ctx context.Context, of *Request, room *errRoom, so *tries) (bool, error) {
 	bytes := room.ask << min(so.asks, 16)
 	if bytes>>min(so.asks, 16) != room.ask {
 		bytes = math.MaxUint64
@@ -265,7 +266,7 @@ func (c *Context) fromOthers(ctx context.Context, room *errRoom, so *tries) (boo
 	began := c.by.Now()
 	defer func() { c.room.waited.Add(c.by.Now() - began) }()
 	for i := range until {
-		if err := mem.WaitAny(ctx, until[i:i+1]); err != nil {
+		if err := mem.WaitAny(ctx, of.orOver(until[i:i+1:i+1])); err != nil {
 			return false, fmt.Errorf("%w while waiting for room that others gave: %w", err, room.error)
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"godwit/devices"
 	"godwit/devices/cpu"
 	"godwit/devices/null"
+	"godwit/devices/work"
 	"godwit/eviction"
 	"godwit/mem"
 	"godwit/runtime"
@@ -238,6 +239,42 @@ func TestWhatKeepsOthersFromGiving(t *testing.T) {
 			require.NoError(t, d.Close())
 		})
 	}
+}
+
+// TestWhoWaitsForWhatOthersGiveBackIsCalledOffWithItsRequest: the other's block comes back when a kernel has ended.
+func TestWhoWaitsForWhatOthersGiveBackIsCalledOffWithItsRequest(t *testing.T) {
+	d, ctx := must(cpu.New(cpu.Options{Memory: 4 * room})), soon(t)
+	end, began := make(chan struct{}), make(chan struct{})
+	holds := &devices.Program{Name: "holds", Go: []devices.GoKernel{{Name: "holds", Args: []devices.ArgInfo{{Name: "a", Kind: devices.ArgBuffer, Access: mem.ReadWrite}},
+		Func: func(*work.Group) { close(began); <-end }}}}
+	o := runtime.Options{Devices: []devices.Device{d}, Share: runtime.Share{Broker: new(runtime.Broker)}}
+	other, c := must(runtime.NewContext(o)), must(runtime.NewContext(o))
+	big, small := must(other.CreateBuffer(3*room, 0, nil)), must(c.CreateBuffer(2*room, 0, nil))
+	theirs, q := must(other.NewQueue(d, runtime.QueueOptions{})), must(c.NewQueue(d, runtime.QueueOptions{}))
+	k := must(must(other.Build(ctx, holds)).Kernel("holds"))
+	_, err := theirs.EnqueueLaunch(ctx, runtime.Launch{Kernel: k, Global: []uint64{1}, Args: []runtime.Arg{runtime.InOut(big)}})
+	require.NoError(t, err)
+	require.NoError(t, theirs.Flush())
+	<-began
+	require.NoError(t, big.Release())
+	r, got := must(c.NewRequest(ctx)), make(chan error, 1)
+	go func() {
+		_, err := q.With(runtime.CommandOptions{Request: r}).EnqueueFill(ctx, small, []byte{2}, 0, 2*room)
+		got <- err
+	}()
+	require.Eventually(t, func() bool { return c.Figures().Room.Asked > 0 }, 10*time.Second, time.Millisecond)
+	time.Sleep(5 * time.Millisecond) // it waits
+	require.NoError(t, r.Abort(errGone))
+	select {
+	case err = <-got:
+	case <-time.After(5 * time.Second):
+	}
+	close(end)
+	assert.ErrorIs(t, err, errGone)
+	require.NoError(t, small.Release())
+	require.NoError(t, other.Close(ctx))
+	require.NoError(t, c.Close(ctx))
+	require.NoError(t, d.Close())
 }
 
 // TestATenantAtItsCapAsksNobody: what others give would not help.

@@ -109,6 +109,14 @@ func (r *Request) takes(q *Queue, op opcode) error {
 	return nil
 }
 
+// orOver are points for one of which an enqueue waits, and the request's end, which has it refused.
+func (r *Request) orOver(points []mem.Point) []mem.Point {
+	if r == nil {
+		return points
+	}
+	return append(points, r.end)
+}
+
 // Abort is Request.Abort for what was accepted on the queue of any request. The queue goes on.
 func (q *Queue) Abort(cause error) error {
 	if cause == nil {

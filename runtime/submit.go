@@ -176,7 +176,7 @@ func (c *Context) again(ctx context.Context, req *request, so *tries, err error)
 	}
 	var room *errRoom
 	if errors.As(err, &room) && room.ask > 0 {
-		if ok, failed := c.fromOthers(ctx, room, so); ok || failed != nil {
+		if ok, failed := c.fromOthers(ctx, req.of, room, so); ok || failed != nil {
 			return failed
 		}
 	}
@@ -193,8 +193,8 @@ func (c *Context) again(ctx context.Context, req *request, so *tries, err error)
 		req.pages.lock(c, room.lock)
 	default:
 		began := c.by.Now()
-		if req.of != nil && len(room.points) > 0 {
-			room.points = append(room.points, req.of.end) // then it is refused
+		if len(room.points) > 0 {
+			room.points = req.of.orOver(room.points)
 		}
 		err := c.waitForFree(ctx, room, &so.waits)
 		c.room.waits.Add(1)
