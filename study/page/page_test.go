@@ -17,6 +17,7 @@ import (
 
 	"godwit/internal/canvas/canvastest"
 	"godwit/mem"
+	"godwit/mem/trace"
 	"godwit/study/page"
 )
 
@@ -159,6 +160,42 @@ func TestWhatIsDrawnIsTheRun(t *testing.T) {
 		}
 		require.Len(t, seen, len(run.Lanes), "each lane was looked at")
 		require.Empty(t, b.Said())
+	}
+}
+
+// A memory that holds much for less than a pixel is drawn as high as that, whatever it holds before and after.
+func TestTheMostWithinAColumnIsDrawn(t *testing.T) {
+	const most = 96 << 10
+	x := page.NewBuilder("spikes", "machine none", []string{"host", "gpu0"}, []uint64{0, 128 << 10}, nil)
+	x.Buffer(1, "small", 4<<10, true)
+	line := mem.NewTimeline("queue", true, nil)
+	command := func(i int, at int64, b mem.BufferID, size uint64) {
+		p := line.Next()
+		x.End(p, page.End{Started: at, Ended: at + 1})
+		x.Command(&trace.CommandRecord{
+			ID: uint64(i), Queue: "q", Memory: 1, Op: "launch", Point: p, Enqueued: at,
+			Blocks: []trace.BlockRecord{{Buffer: b, Memory: 1, Bytes: size, Range: mem.Range{End: size}}},
+		}, page.Told{Number: i})
+	}
+	command(1, 0, 1, 4<<10)
+	x.Buffer(2, "large", most-4<<10, false)
+	command(2, 500_000, 2, most-4<<10)
+	command(3, 500_001, 1, 4<<10)
+	x.Released(2) // after a nanosecond
+	command(4, 1_000_000, 1, 4<<10)
+	run := x.Run()
+	at := slices.IndexFunc(run.Lanes, func(l page.Lane) bool { return l.Group == page.Memories && l.Name == "gpu0" })
+	b := canvastest.Open(t, 800, 600)
+	require.Empty(t, b.Load(t, save(t, run), "")["error"])
+	for _, w := range []float64{1_000_001, 300_000, 10_000} {
+		shown := 0
+		for _, d := range look(t, b, 500_000-w/3, 500_000+w/2, 0) {
+			if d.Lane == at {
+				shown++
+				require.InDelta(t, most, *d.Peak, 0, "%g ns", w)
+			}
+		}
+		require.Equal(t, 1, shown)
 	}
 }
 
