@@ -34,6 +34,24 @@ func (r *runner) interrupted(ctx context.Context, res *Result) error {
 	return context.Cause(ctx)
 }
 
+// late counts what ended well of a run all of whose commands had ended.
+func (r *runner) late(res *Result) *interruption {
+	in := &interruption{Commands: len(res.Commands), Enqueued: len(res.Commands)}
+	for i := range res.Commands {
+		if res.Commands[i].Failed == "" {
+			in.Ended++
+		}
+	}
+	r.rec.mu.Lock()
+	defer r.rec.mu.Unlock()
+	for i := range res.Copies {
+		if e, ok := r.rec.endOf(res.Copies[i].step.Point); ok && e.Err == nil {
+			in.Copies++
+		}
+	}
+	return in
+}
+
 // print says it to people.
 func (in *interruption) print(w io.Writer, bytes uint64) {
 	at := ""

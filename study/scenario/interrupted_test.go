@@ -86,3 +86,22 @@ func TestARunThatIsInterruptedLateSaysWhatHadEnded(t *testing.T) {
 	res.Print(&out, scenario.PrintOptions{NoReason: true})
 	require.Contains(t, out.String(), fmt.Sprintf("interrupted: %d of %d commands had ended, which moved ", n, n))
 }
+
+// A command that failed, as its scenario says, has not ended well, however late the signal comes.
+func TestAnInterruptedRunCountsNoCommandThatFailed(t *testing.T) {
+	signal := errors.New("a signal came")
+	ctx, stop := context.WithCancelCause(t.Context())
+	s, err := scenario.Parse(ctx, "s.yaml", []byte(failing+"failures: [{command: copied}]\nexpect: [{fails: [copied, read]}]\n"), scenario.Options{})
+	require.NoError(t, err)
+	m, err := machine.Parse("m.yaml", []byte(plainMachine), machine.Options{Devices: 2})
+	require.NoError(t, err)
+	res, err := scenario.Run(ctx, s, scenario.RunOptions{Machine: m, Progress: func(stage string, _, _ int) {
+		if stage == "reference" {
+			stop(signal)
+		}
+	}})
+	require.ErrorIs(t, err, signal)
+	require.NotNil(t, res.Interrupted)
+	require.Equal(t, 4, res.Interrupted.Enqueued)
+	require.Equal(t, 2, res.Interrupted.Ended)
+}

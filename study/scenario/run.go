@@ -127,7 +127,7 @@ func runOnce(ctx context.Context, s *Scenario, opt RunOptions) (*Result, error) 
 	if err != nil && errors.Is(err, ctx.Err()) {
 		err = context.Cause(ctx)
 		if res.Interrupted == nil && len(res.Commands) > 0 { // all had ended, and what that showed was being told
-			res.Interrupted = &interruption{Commands: len(res.Commands), Enqueued: len(res.Commands), Ended: len(res.Commands), Copies: len(res.Copies)}
+			res.Interrupted = r.late(res)
 		}
 	}
 	res.Clock = r.clock()
