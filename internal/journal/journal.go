@@ -165,7 +165,9 @@ func (j *File) ReadAt(p []byte, off int64) (int, error) {
 
 // Sync has all that was added survive the computer. A file that somebody has removed is written again.
 func (j *File) Sync() error {
+	j.mu.RLock()
 	ours, err := j.there()
+	j.mu.RUnlock()
 	if err == nil && !ours {
 		err = j.restore()
 	}
@@ -181,6 +183,9 @@ func (j *File) Sync() error {
 func (j *File) restore() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	if ours, err := j.there(); ours || err != nil { // somebody else has, meanwhile
+		return err
+	}
 	again, err := openLocked(j.f.Name())
 	if err != nil {
 		return err
@@ -205,13 +210,15 @@ func (j *File) Empty() bool {
 // Remove removes the file, whose sweep is done, as long as the lock keeps others from it.
 // Another's that stands in its place by now stays.
 func (j *File) Remove() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
 	if ours, err := j.there(); !ours {
 		return err
 	}
 	return os.Remove(j.f.Name())
 }
 
-// there reports whether the file is still where it was opened.
+// there reports whether the file is still where it was opened; the caller holds mu, or is alone.
 func (j *File) there() (bool, error) {
 	ours, err := j.f.Stat()
 	if err != nil {

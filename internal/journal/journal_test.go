@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 	"pgregory.net/rapid"
 
 	"godwit/internal/journal"
@@ -113,4 +114,41 @@ func TestAJournalThatIsRemovedIsWrittenAgain(t *testing.T) {
 	require.Equal(t, []int{2, 2}, []int{len(rows), heads})
 	_, err = journal.Open(path, "godwit other")
 	require.ErrorIs(t, err, journal.ErrNone)
+}
+
+// TestAJournalThatIsRemovedIsWrittenAgainOnce: however many ask for that at a time.
+func TestAJournalThatIsRemovedIsWrittenAgainOnce(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.rows")
+	j, err := journal.Open(path, "godwit test")
+	require.NoError(t, err)
+	require.NoError(t, j.Begin("x", nil))
+	for i := range 20 {
+		_, err := j.Add(journal.Encode(i, []byte(`{"v":1}`)))
+		require.NoError(t, err)
+		require.NoError(t, os.Remove(path))
+		var all errgroup.Group
+		for range 4 {
+			all.Go(j.Sync)
+		}
+		require.NoError(t, all.Wait())
+	}
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	rows, _ := rowsOf(t, text)
+	require.Len(t, rows, 20)
+	require.NoError(t, j.Close())
+}
+
+// TestARowIsOfNoOtherIndex: the sum is of the index, too: a bit that turns in it makes no other index's row.
+func TestARowIsOfNoOtherIndex(t *testing.T) {
+	line := journal.Encode(3, []byte(`{"v":1}`))
+	l, ok := journal.Decode(line)
+	require.True(t, ok)
+	require.Equal(t, 3, l.At)
+	for bit := range 8 {
+		turned := bytes.Clone(line)
+		turned[bytes.IndexByte(turned, '3')] ^= 1 << bit
+		_, ok = journal.Decode(turned)
+		require.False(t, ok, "%s", turned)
+	}
 }

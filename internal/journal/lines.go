@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"strconv"
 )
 
 // ErrTorn is of lines that are no rows of what they were sent for.
@@ -31,12 +32,16 @@ type Line struct {
 // castagnoli is of the sums of rows: what a disk or a network has turned is found.
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-func sumOf(row []byte) string { return fmt.Sprintf("%08x", crc32.Checksum(row, castagnoli)) }
+// sumOf is the sum of an index and its row.
+func sumOf(at int, row []byte) string {
+	sum := crc32.Checksum(strconv.AppendInt(nil, int64(at), 10), castagnoli)
+	return fmt.Sprintf("%08x", crc32.Update(sum, castagnoli, row))
+}
 
 // Encode is the line of the row of an index.
 func Encode(at int, row []byte) []byte {
 	out := make([]byte, 0, len(row)+48)
-	out = fmt.Appendf(out, "{\"at\":%d,\"crc\":\"%s\",\"row\":", at, sumOf(row))
+	out = fmt.Appendf(out, "{\"at\":%d,\"crc\":\"%s\",\"row\":", at, sumOf(at, row))
 	out = append(out, row...)
 	return append(out, "}\n"...)
 }
@@ -51,7 +56,7 @@ func Decode(text []byte) (l Line, ok bool) {
 		l.Row, l.At = text, -1
 		return l, true
 	}
-	return l, l.Journal != "" || l.CRC == sumOf(l.Row)
+	return l, l.Journal != "" || l.CRC == sumOf(l.At, l.Row)
 }
 
 // Each calls f with every line of r that is not empty, and its place: where it begins, counted from place on. One without its end is

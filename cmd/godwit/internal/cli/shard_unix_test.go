@@ -4,7 +4,6 @@ package cli
 
 import (
 	"fmt"
-	"hash/crc32"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +14,8 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
+
+	"godwit/internal/journal"
 )
 
 // recipes are the code blocks of a section of docs/scale.md.
@@ -161,15 +162,11 @@ func TestMergeSaysWhatIsWrong(t *testing.T) {
 	head, _, _ := strings.Cut(string(all), "\n")
 	row := func(point string, moved int) string {
 		row := fmt.Sprintf(`{"point":%q,"parameters":{"n":1},"times":"","commands":1,"bytes_moved":%d,"ok":true}`, point, moved)
-		return fmt.Sprintf(`{"at":0,"crc":"%s","row":%s}`, crcOf(row), row)
+		return strings.TrimSpace(string(journal.Encode(0, []byte(row))))
 	}
 	require.NoError(t, os.WriteFile(at("a.rows"), []byte(head+"\n"+row("x", 1)+"\n"), 0o600))
 	require.NoError(t, os.WriteFile(at("b.rows"), []byte(head+"\n"+row("x", 2)+"\n"), 0o600))
 	err = merge(at("a.rows"), at("b.rows"))
 	require.ErrorContains(t, err, "b.rows: point 0, n=1: two rows of one point differ")
 	require.True(t, isFailed(err))
-}
-
-func crcOf(row string) string {
-	return fmt.Sprintf("%08x", crc32.Checksum([]byte(row), crc32.MakeTable(crc32.Castagnoli)))
 }
