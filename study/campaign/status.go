@@ -189,7 +189,7 @@ func Ask(ctx context.Context, nc *nats.Conn, name string) (s Status, err error) 
 	within, cancel := context.WithTimeout(ctx, asking)
 	defer cancel()
 	msg, err := nc.RequestWithContext(within, statusOf(name), nil)
-	if errors.Is(err, nats.ErrNoResponders) || errors.Is(err, context.DeadlineExceeded) {
+	if errors.Is(err, nats.ErrNoResponders) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrReconnectBufExceeded) {
 		return s, fmt.Errorf("campaign %s: no coordinator answers: %w", name, err)
 	}
 	if err != nil {

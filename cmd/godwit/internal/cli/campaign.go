@@ -80,7 +80,7 @@ func (f *natsFlags) connect(address, name string) (*nats.Conn, error) {
 		return nil, err
 	}
 	for _, one := range strings.Split(address, ",") {
-		if u, err := url.Parse(one); err != nil || u.Scheme != "nats" && u.Scheme != "tls" || u.Host == "" {
+		if u, err := url.Parse(one); err != nil || u.Scheme != "nats" && u.Scheme != "tls" || u.Hostname() == "" || strings.HasSuffix(u.Host, ":") {
 			return nil, fmt.Errorf("%s: want nats://HOST:PORT", one)
 		}
 	}

@@ -281,6 +281,7 @@ func TestCampaignsSayWhatIsWrong(t *testing.T) {
 		{[]string{"serve", "--example", "overlap", "--store", dir, "--fast", "--tls-cert", empty}, "want all three"},
 		{[]string{"work"}, "accepts 1 arg"},
 		{[]string{"work", "http://here"}, "http://here: want nats://HOST:PORT"},
+		{[]string{"work", "nats://127.0.0.1:"}, "nats://127.0.0.1:: want nats://HOST:PORT"},
 		{[]string{"work", "nats://127.0.0.1:1", "--campaign", "a.b"}, "want letters, digits, - and _"},
 		{[]string{"fuzz"}, "--store: where is the campaign to be kept?"},
 		{[]string{"fuzz", "--store", dir, "-s", "nofit"}, "nofit"},
@@ -291,4 +292,10 @@ func TestCampaignsSayWhatIsWrong(t *testing.T) {
 		require.ErrorContains(t, err, c.want)
 		require.False(t, isFailed(err), "%v", c.args)
 	}
+}
+
+func TestStatusSaysThatNobodyAnswers(t *testing.T) {
+	_, _, err := godwit(t, "campaign", "status", "nats://127.0.0.1:1")
+	require.ErrorContains(t, err, "campaign campaign: no coordinator answers")
+	require.True(t, isFailed(err))
 }
