@@ -367,7 +367,7 @@ func (c *Context) giveBackStorage() error {
 			errs = append(errs, c.unstore(w))
 		}
 	}
-	return errors.Join(errs...)
+	return kept(errs...)
 }
 
 // evictOne takes a victim out and frees its block. c.mu is held.

@@ -183,6 +183,7 @@ func (r *replay) replay(req *request, in *Bindings, wait []Event) (Event, error)
 	defer c.unlock()
 	e, err := r.prepared(req, in, wait)
 	if err != nil && c.plainly(err) {
+		c.sayKept(err)
 		rest, fails := r.plainly(in, err)
 		if fails != nil {
 			return Event{}, fails

@@ -202,7 +202,34 @@ func (c *Context) freeWants(first int) error {
 		}
 	}
 	c.scratch.wants = c.scratch.wants[:first]
-	return errors.Join(errs...)
+	return kept(errs...)
+}
+
+// errKept is of storage that an enqueue which fails could not give back. Where it is tried again, its error is nobody's (sayKept).
+type errKept struct{ error }
+
+func (e *errKept) Unwrap() error { return e.error }
+
+// kept makes of what frees said an errKept.
+func kept(errs ...error) error {
+	if err := errors.Join(errs...); err != nil {
+		return &errKept{err}
+	}
+	return nil
+}
+
+// sayKept keeps for Close what an error that nobody is given says of storage. c.mu is held.
+func (c *Context) sayKept(err error) {
+	switch e := err.(type) {
+	case *errKept:
+		c.sayAtClose(e)
+	case interface{ Unwrap() []error }:
+		for _, err := range e.Unwrap() {
+			c.sayKept(err)
+		}
+	case interface{ Unwrap() error }:
+		c.sayKept(e.Unwrap())
+	}
 }
 
 // giveBack frees the new blocks of a refused command's plan into which none of
@@ -217,7 +244,7 @@ func (c *Context) giveBack(plan *migration.Plan) error {
 		}
 		errs = append(errs, c.unstore(w.Want))
 	}
-	return errors.Join(errs...)
+	return kept(errs...)
 }
 
 // filled reports whether one of a plan's steps that were accepted, which have points,

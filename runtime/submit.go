@@ -163,6 +163,18 @@ type tries struct {
 // again does what can be done about an enqueue's error before it is tried again; what cannot
 // be helped it returns.
 func (c *Context) again(ctx context.Context, req *request, so *tries, err error) error {
+	failed := c.help(ctx, req, so, err)
+	var lost *errKept
+	if errors.As(err, &lost) && !errors.Is(failed, err) {
+		c.lock()
+		c.sayKept(err)
+		c.unlock()
+	}
+	return failed
+}
+
+// help is again, but for what is said at Close of an error that it does not return.
+func (c *Context) help(ctx context.Context, req *request, so *tries, err error) error {
 	if errors.Is(err, errLinks) {
 		err = c.mover.AwaitLinks(ctx)
 		c.adoptWays()
