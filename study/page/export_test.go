@@ -2,8 +2,9 @@ package page
 
 // What tests name of a Run.
 type (
-	Lane = lane
-	Held = held
+	Lane  = lane
+	Held  = held
+	Level = level
 )
 
 // Memories is the group of memories' lanes.

@@ -2,6 +2,7 @@ package page_test
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -65,12 +66,27 @@ func writerOf(run *page.Run, h *page.Held) int {
 	return run.Events[h.Writer].Number
 }
 
-// What a memory holds goes up with blocks, and down where they leave.
+// What a memory holds goes up with blocks, and down where they leave, or others take their place.
 func TestLevelsAreWhatBlocksAddUpTo(t *testing.T) {
-	run := draw(3, 200).b.Run()
-	for _, l := range run.Lanes {
-		for _, x := range l.Levels {
-			require.Less(t, x.Bytes, uint64(4*32+1), "no memory holds more than all buffers")
+	for seed := range uint64(20) {
+		x := draw(seed, 60)
+		run := x.b.Run()
+		for i := range run.Lanes {
+			l := &run.Lanes[i]
+			if l.Group != page.Memories {
+				continue
+			}
+			for _, b := range x.blocks {
+				k, ok := slices.BinarySearchFunc(l.Levels, b.at, func(v page.Level, at int64) int { return cmp.Compare(v.At, at) })
+				if !ok {
+					k--
+				}
+				have := uint64(0)
+				if k >= 0 {
+					have = l.Levels[k].Bytes
+				}
+				require.Equal(t, x.held(mem.MemoryID(l.Memory), b.at), have, "seed %d: %s at %d", seed, l.Name, b.at)
+			}
 		}
 	}
 }

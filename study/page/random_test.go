@@ -3,6 +3,7 @@ package page_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	"godwit/mem"
 	"godwit/mem/trace"
@@ -19,6 +20,34 @@ type random struct {
 	now     int64
 	told    []told
 	content []bool
+	blocks  []blockTold
+}
+
+// blockTold is a block that came or left.
+type blockTold struct {
+	at     int64
+	buffer mem.BufferID
+	memory mem.MemoryID
+	r      mem.Range
+	left   bool
+}
+
+// held is what a memory holds at a time, by a list of its blocks.
+func (x *random) held(m mem.MemoryID, at int64) (bytes uint64) {
+	var there []blockTold
+	for _, b := range x.blocks {
+		if b.memory != m || b.at > at {
+			continue
+		}
+		there = slices.DeleteFunc(there, func(o blockTold) bool { return o.buffer == b.buffer && o.r.Overlaps(b.r) })
+		if !b.left {
+			there = append(there, b)
+		}
+	}
+	for _, b := range there {
+		bytes += b.r.Size()
+	}
+	return bytes
 }
 
 // told is a change of who holds bytes, in order of the plan.
@@ -79,12 +108,14 @@ func (x *random) command(i int) {
 		c.Evictions, t.Backs = append(c.Evictions, v), append(t.Backs, nil)
 		t.Evictions = append(t.Evictions, page.Words{Name: "evict", Row: map[string]any{"bytes": v.Range.Size()}, Index: i})
 		x.told = append(x.told, told{at: x.now, buffer: b, r: v.Range, memory: v.Memory, kind: "leave"})
+		x.blocks = append(x.blocks, blockTold{x.now, v.Buffer, v.Memory, v.Range, true})
 	}
 	for range x.IntN(3) {
 		b := x.IntN(len(x.sizes))
 		p, e := x.point(2 + x.IntN(2))
 		s := trace.StepRecord{Buffer: mem.BufferID(b + 1), Range: x.span(b), From: 0, To: mem.MemoryID(1 + x.IntN(2)), Point: p}
 		c.Blocks = append(c.Blocks, trace.BlockRecord{Buffer: s.Buffer, Memory: s.To, Bytes: s.Range.Size(), Range: s.Range})
+		x.blocks = append(x.blocks, blockTold{x.now, s.Buffer, s.To, s.Range, false})
 		c.Steps, t.Copies = append(c.Steps, s), append(t.Copies, page.Words{Name: "copy", Row: map[string]any{"bytes": s.Range.Size()}, Index: len(x.told)})
 		c.Waits = append(c.Waits, mem.Wait{Point: p})
 		x.told = append(x.told, told{at: max(e.Ended, x.now), buffer: b, r: s.Range, memory: s.To, kind: "arrive", failed: e.Failed != ""})
