@@ -322,3 +322,20 @@ func TestFiguresAreServed(t *testing.T) {
 	require.Equal(t, []any{"c", "sweep", 10, 10, true}, []any{status.Campaign, status.Kind, status.Done, status.Total, status.Ended})
 	require.NoError(t, wait())
 }
+
+// A unit's chunks lie within it, whatever a message says of them.
+func TestAUnitsChunksAreWithinIt(t *testing.T) {
+	for text, want := range map[string]int{
+		`{"lo":4,"hi":9,"chunk":2}`:                   2,
+		`{"lo":4,"hi":9,"chunk":7}`:                   5,
+		`{"lo":4,"hi":9,"chunk":9223372036854775807}`: 5,
+	} {
+		first, err := campaign.ParseUnit(text)
+		require.NoError(t, err)
+		require.Equal(t, want, first, text)
+	}
+	for _, text := range []string{``, `{"lo":-1,"hi":9,"chunk":2}`, `{"lo":4,"hi":4,"chunk":2}`, `{"lo":4,"hi":9}`, `{"lo":4,"hi":9,"chunk":-1}`} {
+		_, err := campaign.ParseUnit(text)
+		require.Error(t, err, text)
+	}
+}

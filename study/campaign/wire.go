@@ -83,6 +83,7 @@ func parseUnit(data []byte) (u unit, err error) {
 	if err = json.Unmarshal(data, &u); err == nil && (u.Lo < 0 || u.Hi <= u.Lo || u.Chunk < 1) {
 		err = fmt.Errorf("a unit of %d to %d by %d: %w", u.Lo, u.Hi, u.Chunk, mem.ErrInvalidValue)
 	}
+	u.Chunk = min(u.Chunk, u.Hi-u.Lo) // else the sum of an index and it might wrap
 	return u, err
 }
 
