@@ -432,7 +432,7 @@ func (t *texts) open(path string) (out sweep.Text, err error) {
 // sayDropped tells of lines that are not taken.
 func sayDropped(path string, n int) {
 	if n > 0 {
-		say("%s: %s torn or of points that failed: to be done again", path, plural(n, "row"))
+		say("%s: %s torn or of points that failed, left out: a point without another row is done again", path, plural(n, "row"))
 	}
 }
 
