@@ -91,6 +91,7 @@ var house = map[string]string{
 
 	"study/poolreplay": "lib/pool runtime devices/null mem/trace study/alloc/formats",
 	"study/replay":     "eviction devices/virtual study/machine internal/storage runtime internal/icd/tracelog mem/trace study/page",
+	"lib/shm":          "runtime",
 	"lib/metrics":      "lib/pool internal/resource",
 	"study/report":     "internal/canvas internal/figures mem/trace study/alloc/formats study/alloc/replay bufalloc/pack",
 	"study/sweep":      "internal/journal internal/figures study/scenario study/machine",
