@@ -71,11 +71,12 @@ func ExampleOptions_onShortage() {
 	cache, err = filled(c, q, "cache", 768<<10, 0)
 	check(err)
 	b, err := filled(c, q, "work", 512<<10, 1)
-	fmt.Println(err)
+	var room runtime.RoomFigures = c.Figures().Room
+	fmt.Println(err, "after", room.Shortages, "shortage")
 	check(errors.Join(b.Release(), c.Close(context.Background())))
 	// Output:
 	// 256 KiB are missing of accelerator: the cache goes
-	// <nil>
+	// <nil> after 1 shortage
 }
 
 // An error for want of room is a certificate: what was asked for, what there is, and who holds it.
@@ -166,4 +167,26 @@ func ExampleQueue_Preview() {
 	// 0 KiB to bring, 0 KiB to write back first, 0 KiB to fetch again
 	// 48 KiB to bring, 48 KiB to write back first, 48 KiB to fetch again
 	// 48 KiB are on the left
+}
+
+// mean is the mean of a buffer's elements, of any type that a buffer can hold.
+func mean[T runtime.Element](b *runtime.Buffer, q *runtime.Queue, n int) float64 {
+	all, sum := make([]T, n), 0.0
+	check(runtime.ReadSlice(context.Background(), q, b, 0, all))
+	for _, v := range all {
+		sum += float64(v)
+	}
+	return sum / float64(n)
+}
+
+// Sizes and origins of what has a type count elements.
+func ExampleCreateBufferOf() {
+	c, q := accelerator(runtime.Options{})
+	b, err := runtime.CreateBufferOf(c, 4, runtime.CopyHostPtr, []float32{1, 2, 3, 4})
+	check(err)
+	check(runtime.WriteSlice(context.Background(), q, b, 3, []float32{10}))
+	fmt.Println(b.Size(), "bytes, mean", mean[float32](b, q, 4))
+	check(errors.Join(b.Release(), c.Close(context.Background())))
+	// Output:
+	// 16 bytes, mean 4
 }

@@ -370,7 +370,7 @@ func (p *exprParser) literal() Value {
 		return Integer(int64(v))
 	}
 	if d, err := time.ParseDuration(plain); err == nil {
-		return Duration(d)
+		return duration(d)
 	}
 	return p.fail("%q is not a number of bytes", digits)
 }

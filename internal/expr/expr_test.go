@@ -27,9 +27,11 @@ func TestRatesAreNumbers(t *testing.T) {
 	}
 }
 
+func span(d time.Duration) expr.Value { return expr.Value{Kind: expr.DurationKind, Int: int64(d)} }
+
 func TestExpressions(t *testing.T) {
 	sc := &expr.Scope{
-		Vars: map[string]expr.Value{"n": expr.Integer(10), "half": expr.Real(0.5), "lag": expr.Duration(5000), "how": expr.Text("ring"), "at": {Kind: expr.ListKind, List: []expr.Value{expr.Integer(3), expr.Integer(5)}}},
+		Vars: map[string]expr.Value{"n": expr.Integer(10), "half": expr.Real(0.5), "lag": span(5000), "how": expr.Text("ring"), "at": {Kind: expr.ListKind, List: []expr.Value{expr.Integer(3), expr.Integer(5)}}},
 		Of: map[string]func(string) (uint64, error){"size": func(name string) (uint64, error) {
 			if name != "a" {
 				return 0, errors.New("no buffer or sub-buffer above has this name")
@@ -135,13 +137,13 @@ func TestExpressions(t *testing.T) {
 // Values that stand for themselves are read again as what they are.
 func TestValuesAreReadAsTheyAreWritten(t *testing.T) {
 	sc := &expr.Scope{Vars: map[string]expr.Value{}}
-	for _, v := range []expr.Value{expr.Integer(-3), expr.Real(2), expr.Real(-1e300), expr.Real(0.1), expr.Duration(1500), expr.Duration(90 * time.Second),
-		{Kind: expr.ListKind, List: []expr.Value{expr.Integer(1), expr.Text("a b"), expr.Duration(1)}}} {
+	for _, v := range []expr.Value{expr.Integer(-3), expr.Real(2), expr.Real(-1e300), expr.Real(0.1), span(1500), span(90 * time.Second),
+		{Kind: expr.ListKind, List: []expr.Value{expr.Integer(1), expr.Text("a b"), span(1)}}} {
 		got, err := sc.Eval(v.String())
 		if v.Kind == expr.DurationKind {
 			var d time.Duration
 			d, err = sc.Duration(v.String())
-			got = expr.Duration(d)
+			got = span(d)
 		}
 		require.NoError(t, err, v)
 		require.Equal(t, v, got)

@@ -192,7 +192,7 @@ func (sc *Scope) parseAs(text string, t, of Type) (Value, error) {
 		return Text(text), nil
 	case DurationType:
 		d, err := sc.Duration(text)
-		return Duration(d), err
+		return duration(d), err
 	}
 	v, err := sc.Eval(text)
 	if err != nil {

@@ -49,8 +49,8 @@ func Integer(v int64) Value { return Value{Kind: IntegerKind, Int: v} }
 // Real is v as a Value.
 func Real(v float64) Value { return Value{Kind: RealKind, Float: v} }
 
-// Duration is v as a Value.
-func Duration(v time.Duration) Value { return Value{Kind: DurationKind, Int: int64(v)} }
+// duration is v as a Value.
+func duration(v time.Duration) Value { return Value{Kind: DurationKind, Int: int64(v)} }
 
 // Text is v as a Value.
 func Text(v string) Value { return Value{Kind: textKind, text: v} }
@@ -178,7 +178,7 @@ func rounded(ns float64, what string, args ...any) (Value, error) {
 	if !(math.Abs(ns) < 1<<63) {
 		return Value{}, fmt.Errorf(what+" %w", append(args, errOverflow)...)
 	}
-	return Duration(time.Duration(math.Round(ns))), nil
+	return duration(time.Duration(math.Round(ns))), nil
 }
 
 func magnitude(v int64) uint64 {

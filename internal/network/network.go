@@ -46,8 +46,8 @@ import (
 
 // Bounds.
 const (
-	// MaxBandwidth is how much a channel can carry at most, in bytes a second.
-	MaxBandwidth = 1 << 47
+	// maxBandwidth is how much a channel can carry at most, in bytes a second.
+	maxBandwidth = 1 << 47
 	// MaxBytes is how long a flow can be.
 	maxBytes = 1 << 62
 	// Never is when a flow ends that would take longer than there is time.
@@ -153,7 +153,7 @@ type flow struct {
 }
 
 // New returns a network of channels that carry so many bytes a second each. It
-// fails with mem.ErrInvalidValue on none and on more than MaxBandwidth.
+// fails with mem.ErrInvalidValue on none and on more than maxBandwidth.
 func New(bandwidths []uint64) (*Network, error) {
 	n := &Network{channels: make([]channel, len(bandwidths)), index: make(map[uint64]classID)}
 	n.waiting.Before = func(a, b *flowID) bool { return n.flows[*a].at < n.flows[*b].at }
@@ -166,8 +166,8 @@ func New(bandwidths []uint64) (*Network, error) {
 		}
 	}
 	for i, b := range bandwidths {
-		if b == 0 || b > MaxBandwidth {
-			return nil, fmt.Errorf("channel %d: bandwidth of %d bytes a second: want 1 to %d: %w", i, b, uint64(MaxBandwidth), mem.ErrInvalidValue)
+		if b == 0 || b > maxBandwidth {
+			return nil, fmt.Errorf("channel %d: bandwidth of %d bytes a second: want 1 to %d: %w", i, b, uint64(maxBandwidth), mem.ErrInvalidValue)
 		}
 		n.channels[i].bandwidth = b << fraction
 	}
@@ -199,7 +199,7 @@ func (n *Network) Start(f Flow) (flowID, error) {
 	x := &n.flows[id]
 	path := append(x.Path[:0], f.Path...)
 	*x = flow{Flow: f, order: n.started, at: later(n.now, f.Latency), class: none, left: product(f.Bytes, perByte)}
-	x.Path, x.Limit = path, min(f.Limit, MaxBandwidth)<<fraction
+	x.Path, x.Limit = path, min(f.Limit, maxBandwidth)<<fraction
 	slices.Sort(x.Path)
 	n.started++
 	if f.Latency == 0 && f.Bytes > 0 {

@@ -5,6 +5,8 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
+	"os"
 
 	"godwit/mem"
 	"godwit/mem/trace"
@@ -27,6 +29,31 @@ func ExampleTee() {
 	// Output:
 	// 1 <nil> true
 	// 2 <nil>
+}
+
+// A program's log has each command and the copies that it caused.
+func ExampleLog() {
+	plain := slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey {
+			return slog.Attr{}
+		}
+		return a
+	}}
+	log := trace.NewLog(slog.New(slog.NewTextHandler(os.Stdout, &plain)), trace.NoEnds)
+	log.Buffer(&trace.BufferRecord{Buffer: 1, Name: "a", Size: 64})
+	// Output:
+	// level=DEBUG msg="buffer created" buffer=1 name=a bytes=64
+}
+
+// Who enqueues does not wait for a slow sink: what comes faster than it writes is dropped beyond 1,000 records, and counted.
+func ExampleAsync() {
+	var record trace.Recorder
+	sink := trace.NewAsync(&record, 1000)
+	sink.Command(&trace.CommandRecord{Op: "fill", Memory: 1})
+	sink.Close()
+	fmt.Println(len(record.Commands()), "recorded,", sink.Dropped(), "dropped")
+	// Output:
+	// 1 recorded, 0 dropped
 }
 
 // A trace of allocations is lines of text.

@@ -298,8 +298,8 @@ type Summary struct {
 	Failed    int     `json:"failed,omitempty" show:"failed|count"`
 }
 
-// SmallBytes is below which a case counts as small: its largest buffer.
-const SmallBytes = 256 << 10
+// smallBytes is below which a case counts as small: its largest buffer.
+const smallBytes = 256 << 10
 
 // Summarize adds cases up: all, the small ones, and by kind in the order in which kinds come.
 func Summarize(cases []Case) (out []Summary) {
@@ -324,7 +324,7 @@ func Summarize(cases []Case) (out []Summary) {
 		}
 	}
 	add("all", func(*Case) bool { return true })
-	add("buffers below 256 KiB", func(k *Case) bool { return k.Largest < SmallBytes })
+	add("buffers below 256 KiB", func(k *Case) bool { return k.Largest < smallBytes })
 	var kinds []string
 	for i := range cases {
 		if kind := cases[i].Kind; kind != "" && !slices.Contains(kinds, kind) {

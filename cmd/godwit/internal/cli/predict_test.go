@@ -31,7 +31,7 @@ func TestJudgedCasesAreWhatTheyPromise(t *testing.T) {
 			require.NoError(t, err)
 			all++
 			kinds[s.Kind]++
-			if s.LargestBuffer() < predict.SmallBytes {
+			if s.LargestBuffer() < 256<<10 {
 				small++
 			}
 		}
