@@ -25,6 +25,7 @@ type Round struct {
 	Entry  []mem.Access // reads of bytes that the round has not written by then; of one buffer and memory disjoint and ascending
 	Spans  []Span       // what the copies of the round need in one block at either end
 	Last   []int        // the commands, ascending, whose failure no other command or copy of the round would be told of
+	Ends   []int        // of Last, one of each run
 	Bytes  uint64       // that the copies move
 	Copies int
 	// Joined has for each command the run that it is the first of, nil where it is another's; Alone for each a run of its own.

@@ -61,6 +61,13 @@ func (r *Round) join(commands []RoundCommand, inOrder []bool) {
 			open[q] = nil
 		}
 	}
+	told := make(map[*Run]bool)
+	for _, i := range r.Last {
+		if !told[run[i]] {
+			told[run[i]] = true
+			r.Ends = append(r.Ends, i)
+		}
+	}
 }
 
 // look cuts runs where a command, or a copy, which is -1, waits for others.

@@ -215,7 +215,10 @@ func (r *replay) prepared(req *request, in *Bindings, wait []Event) (Event, erro
 	c.planner.Enter(&g.now, g.round)
 	g.refresh()
 	clear(g.now.Points)
-	runs := g.runs(in)
+	runs, last := g.round.Joined, g.round.Ends
+	if g.apart(in) {
+		runs, last = g.round.Alone, g.round.Last
+	}
 	for i := range g.round.Ops {
 		op := &g.round.Ops[i]
 		var err error
@@ -231,20 +234,16 @@ func (r *replay) prepared(req *request, in *Bindings, wait []Event) (Event, erro
 	}
 	c.planner.CommitRound(&g.now, g.round)
 	g.figures.Replays++
-	e, err := g.close(req.q, g.now.Points, g.round.Last, g.user, r.called)
+	e, err := g.close(req.q, g.now.Points, last, g.user, r.called)
 	if err != nil {
 		return Event{}, replayError(len(g.rec.commands), nil, err)
 	}
 	return e, nil
 }
 
-// runs are the runs that a replay's commands go to their queues as, by first command: of one command each where somebody asks for
-// the end of each.
-func (g *Graph) runs(in *Bindings) []*migration.Run {
-	if len(in.Events) > 0 || g.c.tellsEnds() || slices.ContainsFunc(in.Queues, func(q *Queue) bool { return !q.runs() }) {
-		return g.round.Alone
-	}
-	return g.round.Joined
+// apart reports whether a replay's commands go to their queues one by one: somebody asks for the end of each, or a queue takes no runs.
+func (g *Graph) apart(in *Bindings) bool {
+	return len(in.Events) > 0 || g.c.tellsEnds() || slices.ContainsFunc(in.Queues, func(q *Queue) bool { return !q.runs() })
 }
 
 // runs reports whether the queue takes several commands as one.

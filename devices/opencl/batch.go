@@ -149,7 +149,7 @@ func (h *host) takeBatchLocked(b devices.Batch, from *Queue, to []devices.Queue,
 	}
 	x.of, x.from, x.open, x.kept = b, from, len(to), len(to)
 	for _, o := range to {
-		r := h.takeLocked(o.(*Queue), devices.OpCopy)
+		r := h.takeLocked(o.(*Queue), devices.OpCopy, len(waits)+len(to))
 		r.q.inside++
 		r.batch, r.end, r.waits = x, len(x.ends), append(r.waits, waits...)
 		if q := r.q; q.inOrder && !q.tail.Reached() {

@@ -57,7 +57,7 @@ type host struct {
 	ended    sync.Cond                // L is mu: a command has ended
 	lines    map[*mem.Timeline]*Queue // protected by mu
 	records  []*record                // protected by mu: by index
-	free     []*record                // protected by mu
+	free     [2][]*record             // protected by mu: with room for few waits, and for many
 	ready    []*record                // protected by mu: from next on, in order
 	next     int                      // protected by mu
 	routes   map[routeKey]*route      // protected by mu; nil while one is being made
@@ -119,7 +119,7 @@ func (h *host) close() {
 	h.mu.Lock()
 	h.closing = true
 	h.hurry()
-	for len(h.free) < len(h.records) {
+	for h.inUseLocked() > 0 {
 		h.ended.Wait()
 	}
 	trash := h.trash

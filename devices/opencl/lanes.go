@@ -47,6 +47,7 @@ func (h *host) submitUnlocks(r *record) (mem.Point, error) {
 		h.fenceWaitsUnlocks(r)
 	}
 	if !h.resolveLocked(r) {
+		r.keepArguments()
 		h.acceptLocked(r)
 		return r.point, nil
 	}
@@ -138,13 +139,13 @@ func (r *record) cut() bool {
 
 // enqueueUnlocks gives r to OpenCL, behind the events of its edges.
 func (h *host) enqueueUnlocks(r *record) error {
-	h.mu.Unlock()
-	defer h.mu.Lock()
-	r.behindEdges()
 	for _, x := range r.ends() {
 		x.callbackDue = true // it may come before the call returns that gives r to OpenCL
 	}
+	h.mu.Unlock()
+	r.behindEdges()
 	err := r.give(r.tag)
+	h.mu.Lock()
 	for _, x := range r.ends() {
 		if !x.point.IsZero() && !x.hops { // it was held: OpenCL knows of it only now
 			x.submits()
@@ -158,7 +159,7 @@ func (h *host) enqueueUnlocks(r *record) error {
 
 // partly has a run go on of which OpenCL took only the first commands, to fail when these have ended. Any other error it returns.
 func (r *record) partly(err error) error {
-	if err == nil || len(r.run) == 0 || r.run[0].Enqueued == 0 {
+	if err == nil || len(r.then) == 0 || r.cmd.Enqueued == 0 {
 		return err
 	}
 	if r.failure = err; r.event == 0 { // they have ended
@@ -195,14 +196,13 @@ func (r *record) give(t ocl.Tag) error {
 		return r.giveHop()
 	case len(r.kernels) > 0:
 		r.q.dev.launching.Lock()
-		st = ocl.SubmitRun(r.commands(), r.args, r.handles, nil, t)
+		st = r.cmd.SubmitRun(r.then, r.arguments(), r.handles, nil, t)
 		r.q.dev.launching.Unlock()
 	default:
 		r.pinBytes()
 		st = r.cmd.Submit(r.args, r.handles, r.bytes, t)
 	}
-	out := &r.commands()[0]
-	if r.event = out.Event; r.event != 0 || !r.host.quirks.startsAtOnce {
+	if r.event = r.cmd.Event; r.event != 0 || !r.host.quirks.startsAtOnce {
 		r.q.dirty.Store(true)
 	}
 	if r.q.dev.sees(st) != 0 {
@@ -213,20 +213,19 @@ func (r *record) give(t ocl.Tag) error {
 
 // refusal is the error of a command that OpenCL did not take, or not carry out.
 func (r *record) refusal(st ocl.Status) error {
-	run := r.commands()
-	n := int(run[0].Enqueued)
+	n, last := int(r.cmd.Enqueued), len(r.then)
 	switch {
 	case len(r.kernels) == 0:
 		return statusError(st, "%v on device %s", r.op, r.q.dev.name)
-	case n == len(run) && n > 1: // OpenCL took all
+	case n > last && last > 0: // OpenCL took all
 		return statusError(st, "run of %d launches on device %s, the last of kernel %s", n, r.q.dev.name, r.kernelOf(n-1).name)
 	}
-	n = min(n, len(run)-1)
+	n = min(n, last)
 	k, where := r.kernelOf(n), ""
-	if len(run) > 1 {
-		where = fmt.Sprintf("run of %d launches, launch %d: ", len(run), n)
+	if last > 0 {
+		where = fmt.Sprintf("run of %d launches, launch %d: ", 1+last, n)
 	}
-	if i := int(run[0].FailedArg); i >= 0 && i < len(k.args) {
+	if i := int(r.cmd.FailedArg); i >= 0 && i < len(k.args) {
 		return statusError(st, "%skernel %s on device %s, argument %d (%s)", where, k.name, r.q.dev.name, i, k.args[i].Name)
 	}
 	return statusError(st, "%skernel %s on device %s", where, k.name, r.q.dev.name)
@@ -234,7 +233,10 @@ func (r *record) refusal(st ocl.Status) error {
 
 // kernelOf is the kernel of launch i of r.
 func (r *record) kernelOf(i int) *Kernel {
-	c := r.commands()[i].Kernel
+	c := r.cmd.Kernel
+	if i > 0 {
+		c = r.then[i-1].Kernel
+	}
 	return r.kernels[slices.IndexFunc(r.kernels, func(k *Kernel) bool { return k.cl == c })]
 }
 

@@ -33,7 +33,7 @@ func gateOn(t *testing.T, q *Queue) *nativeGate {
 	runtime.SetFinalizer(ev, nil) // the record releases it
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	r := h.takeLocked(q, devices.OpMarker)
+	r := h.takeLocked(q, devices.OpMarker, 0)
 	r.event, r.callbackDue = *(*ocl.Event)(unsafe.Pointer(ev)), true
 	h.acceptLocked(r)
 	h.nativeLocked(r)

@@ -128,7 +128,7 @@ func (h *host) waitNativeUnlocks(r *record) {
 	}
 	r.users++ // keeps the event
 	e := r.event
-	if len(h.records)-len(h.free) > mostInUse { // while the command runs
+	if h.inUseLocked() > mostInUse { // while the command runs
 		h.drainSinkUnlocks()
 	}
 	if r.batch == nil {

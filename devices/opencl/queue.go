@@ -91,7 +91,7 @@ func (q *Queue) Submit(cmd *devices.Command, waits []mem.Wait) (mem.Point, error
 		return mem.Point{}, err
 	}
 	q.inside++
-	r := h.takeLocked(q, cmd.Op)
+	r := h.takeLocked(q, cmd.Op, len(waits)+1) // the one before it
 	h.mu.Unlock()
 	err := r.fill(cmd)
 

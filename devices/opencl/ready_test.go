@@ -106,7 +106,7 @@ func TestARecordIsOnTheReadyListOnce(t *testing.T) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.draining++ // nobody looks meanwhile
-	r := h.takeLocked(q, devices.OpMarker)
+	r := h.takeLocked(q, devices.OpMarker, 0)
 	h.readyLocked(r)
 	h.readyLocked(r)
 	require.Len(t, h.ready[h.next:], 1)

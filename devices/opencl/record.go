@@ -8,7 +8,6 @@ import (
 	"runtime"
 	"slices"
 	"sync/atomic"
-	"unsafe"
 
 	"godwit/devices"
 	"godwit/devices/gate"
@@ -78,7 +77,6 @@ type record struct {
 	after   []*record       // held until this one is native or ended
 	handles []ocl.Event     // the events of edges
 	args    []byte          // of launches, encoded; the pattern of a fill
-	run     []ocl.Command   // all of a run of several launches
 	kernels []*Kernel       // of launches, each once
 	two     [2]*Kernel      // room for kernels
 	unpin   []pinnedBlock   // to be unpinned at the end
@@ -126,6 +124,8 @@ type life struct {
 	begun    atomic.Bool // a runner has begun with it
 	fences   uint64      // it is no command, but the marker of a fence: of the points up to this
 	cmd      ocl.Command
+	then     []ocl.Command // the launches behind cmd of a run; immutable
+	form     []byte        // a run's arguments in place of args; its form's, and so good within Submit only
 }
 
 type state uint8
@@ -164,15 +164,19 @@ type pinnedBlock struct {
 const moreRecords = 32
 
 // A record has room from the start for so many bytes of arguments, and for so many others in each of its lists: each of
-// thousands would grow its own.
+// thousands would grow its own. Those whose lists have grown serve commands with more waits.
 const (
 	fewArgs = 96
 	fewIn   = 8
 )
 
-// takeLocked: free to held.
-func (h *host) takeLocked(q *Queue, op devices.Op) *record {
-	if len(h.free) == 0 {
+// takeLocked: free to held, with room for so many waits.
+func (h *host) takeLocked(q *Queue, op devices.Op, waits int) *record {
+	free := &h.free[0]
+	if waits > fewIn && len(h.free[1]) > 0 {
+		free = &h.free[1]
+	}
+	if len(*free) == 0 {
 		some, room := make([]record, moreRecords), make([]byte, moreRecords*fewArgs)
 		lists, events := make([]*record, 2*moreRecords*fewIn), make([]ocl.Event, moreRecords*fewIn)
 		for i := range some {
@@ -182,16 +186,22 @@ func (h *host) takeLocked(q *Queue, op devices.Op) *record {
 			r.kernels = r.two[:0]
 			r.edges, r.after, r.handles = lists[2*at:2*at:2*at+fewIn], lists[2*at+fewIn:2*at+fewIn:2*(at+fewIn)], events[at:at:at+fewIn]
 			h.records = append(h.records, r)
-			h.free = append(h.free, &some[len(some)-1-i]) // the first is taken first
+			*free = append(*free, &some[len(some)-1-i]) // the first is taken first
 		}
 	}
-	n := len(h.free) - 1
-	r := h.free[n]
-	h.free = h.free[:n]
+	n := len(*free) - 1
+	r := (*free)[n]
+	*free = (*free)[:n]
+	if waits > cap(r.waits) {
+		r.waits, r.edges, r.handles = make([]mem.Wait, 0, waits), make([]*record, 0, waits), make([]ocl.Event, 0, waits)
+	}
 	r.q, r.op = q, op
 	r.to(held)
 	return r
 }
+
+// inUseLocked is how many records are not free.
+func (h *host) inUseLocked() int { return len(h.records) - len(h.free[0]) - len(h.free[1]) }
 
 // acceptLocked issues the point of r, or those of its batch.
 func (h *host) acceptLocked(r *record) {
@@ -345,7 +355,7 @@ func (h *host) nativeLocked(r *record) {
 		if x.completed {
 			h.readyLocked(x)
 		}
-		if x.callbackDue && x.commands()[0].NoCallback != 0 {
+		if x.callbackDue && x.cmd.NoCallback != 0 {
 			h.moving.Go(func() { // no callback will come: somebody has to wait
 				st := x.event.Wait()
 				h.mu.Lock()
@@ -422,7 +432,7 @@ func (h *host) settleUnlocks(r *record) {
 		h.finishUnlocks(r, nil)
 	case r.batch != nil && r.batch.mayAgain():
 		h.againBatchLocked(r.batch)
-	case r.batch == nil && len(r.run) == 0 && !r.callbackDue && endedByWaits(r.status):
+	case r.batch == nil && len(r.then) == 0 && !r.callbackDue && endedByWaits(r.status):
 		h.againLocked(r)
 	case r.hops:
 		h.finishUnlocks(r, r.hopError(r.status))
@@ -431,18 +441,10 @@ func (h *host) settleUnlocks(r *record) {
 	}
 }
 
-// commands are what OpenCL is given of r, where it has no batch. The first has what OpenCL says.
-func (r *record) commands() []ocl.Command {
-	if len(r.run) > 0 {
-		return r.run
-	}
-	return unsafe.Slice(&r.cmd, 1)
-}
-
 // unsure fails a run of which something failed in OpenCL that its first command waited for: it may have had that fail, too, and gone
 // on with the others.
 func (r *record) unsure() {
-	for i := 0; len(r.run) > 0 && r.failure == nil && i < len(r.edges); i++ {
+	for i := 0; len(r.then) > 0 && r.failure == nil && i < len(r.edges); i++ {
 		if x := r.edges[i]; x.status < 0 {
 			r.failure = r.refusal(x.status)
 		}
@@ -534,8 +536,9 @@ func (h *host) recycleLocked(r *record) {
 	r.life = life{}
 	clear(r.waits) // their lines lead to queues and devices, which may be closed
 	r.waits, r.args, r.edges, r.handles, r.after = r.waits[:0], r.args[:0], r.edges[:0], r.handles[:0], r.after[:0]
-	r.unpin, r.lent, r.run = r.unpin[:0], r.lent[:0], r.run[:0]
-	h.free = append(h.free, r)
+	r.unpin, r.lent = r.unpin[:0], r.lent[:0]
+	free := &h.free[min(cap(r.waits)/(fewIn+1), 1)]
+	*free = append(*free, r)
 	if h.closing {
 		h.ended.Broadcast()
 	}

@@ -20,16 +20,13 @@ import (
 // Where a launch behind the first is refused, those before it are OpenCL's already: the run is accepted, and fails with the refusal
 // when they have ended.
 
-// fewInRun is for how many launches a record has room that had a run once: each would grow by its own.
-const fewInRun = 16
-
-// form is a run as C gets it, kept from one time to the next. A record copies it.
+// form is a run as C gets it, kept from one time to the next. A record copies the arguments where it cannot be enqueued within Submit.
 type form struct {
 	q       *Queue
-	cmds    []ocl.Command
-	args    []byte
-	kernels []*Kernel // each once; whoever uses the form uses them anew
-	blocks  []piece   // of the arguments that are buffers, in their order
+	cmds    []ocl.Command // immutable
+	args    []byte        // changed by patch
+	kernels []*Kernel     // each once; whoever uses the form uses them anew
+	blocks  []piece       // of the arguments that are buffers, in their order
 }
 
 // piece is where an argument's bytes are.
@@ -56,17 +53,23 @@ func (r *record) fillRun(cmd *devices.Command) error {
 			return err
 		}
 	}
-	r.takes(f.cmds)
-	r.args = append(slices.Grow(r.args, max(len(f.args), min(len(f.cmds)-1, 1)*fewInRun*fewArgs)), f.args...)
+	r.cmd, r.then, r.form = f.cmds[0], f.cmds[1:], f.args
+	if len(r.then) == 0 { // which may be enqueued once more
+		r.keepArguments()
+	}
 	return nil
 }
 
-// takes has r be some launches.
-func (r *record) takes(cmds []ocl.Command) {
-	if r.cmd = cmds[0]; len(cmds) > 1 {
-		r.run = append(slices.Grow(r.run, max(len(cmds), fewInRun)), cmds...)
+// arguments are those of r's launches.
+func (r *record) arguments() []byte {
+	if r.form != nil {
+		return r.form
 	}
+	return r.args
 }
+
+// keepArguments gives r arguments of its own.
+func (r *record) keepArguments() { r.args, r.form = append(r.args, r.form...), nil }
 
 // fillAnew fills r with launches, and makes a form of them where they need nothing but blocks of the device's own.
 func (r *record) fillAnew(cmd *devices.Command) error {
@@ -89,7 +92,7 @@ func (r *record) fillAnew(cmd *devices.Command) error {
 			own = own && a.Kind != devices.ArgSVM && a.Device == nil
 		}
 	}
-	r.takes(f.cmds)
+	r.cmd, r.then = f.cmds[0], f.cmds[1:]
 	if cmd.Run.Changed = false; own {
 		f.args, f.kernels = slices.Clone(r.args), slices.Clone(r.kernels)
 		cmd.Run.Form = f

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -103,6 +104,43 @@ func TestARunThatIsHeldFailsAlike(t *testing.T) {
 	}
 }
 
+// TestARunOfWhichOpenCLRefusesAnArgument strikes each call that sets an argument of a run of four, and the marker behind those before it or not.
+func TestARunOfWhichOpenCLRefusesAnArgument(t *testing.T) {
+	for _, quiet := range []string{"off", "on"} {
+		for _, marker := range []int{0, 1} {
+			d := open(t, 1, map[string]string{"quiet": quiet})[0]
+			m, err := d.Build(context.Background(), &devices.Program{Name: "quiet", Source: advanceSource})
+			require.NoError(t, err)
+			q := openQueue(t, d, devices.QueueOptions{Name: "q"})
+			a := zeroed(t, d, q)
+			cmds, w, seen := steps(t, m, a, 4), uint32(0), make(map[int]bool)
+			for nth, refused := 1, true; refused; nth++ {
+				ocl.Inject(ocl.FaultArg, nth, int32(mem.InvalidArgValue))
+				ocl.Inject(ocl.FaultMarker, marker, int32(mem.OutOfHostMemory))
+				p, err := q.Submit(&cmds[0], nil)
+				ocl.Inject(ocl.FaultArg, 0, 0)
+				ocl.Inject(ocl.FaultMarker, 0, 0)
+				if err == nil {
+					err = q.Wait(t.Context(), p, devices.Park)
+				}
+				did := 4
+				if refused = err != nil; refused {
+					require.Equal(t, mem.InvalidArgValue, mem.StatusOf(err))
+					_, text, _ := strings.Cut(err.Error(), "launch ")
+					_, err := fmt.Sscanf(text, "%d: kernel advance", &did)
+					require.NoError(t, err, text)
+					seen[did] = true
+				}
+				w = stepped(w, did)
+				require.Equal(t, w, firstWord(t, q, a), "argument %d, launch %d", nth, did)
+			}
+			require.Len(t, seen, 4, "each launch was struck")
+			allFree(t, d.host)
+			require.NoError(t, m.Close())
+		}
+	}
+}
+
 // TestARunWhoseCallbackIsRefusedEnds refuses the callback of a run's event, and of the marker's behind one that was taken in part.
 func TestARunWhoseCallbackIsRefusedEnds(t *testing.T) {
 	d := open(t, 1, map[string]string{"quiet": "off", "events": "callback"})[0]
@@ -181,6 +219,6 @@ func allFree(t *testing.T, h *host) {
 	require.Eventually(t, func() bool {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		return len(h.free) == len(h.records)
+		return h.inUseLocked() == 0
 	}, 10*time.Second, time.Millisecond)
 }

@@ -108,18 +108,18 @@ func (r *record) behind(x *record) bool {
 func (h *host) launchUnobservedUnlocks(r *record) (mem.Point, error) {
 	q := r.q
 	h.dropEdgesLocked(r)
-	r.commands()[0].NoEvent = 1
+	r.cmd.NoEvent = 1
 	r.handles = r.handles[:0]
-	h.mu.Unlock()
 	r.callbackDue = true // of a run that is refused in its middle; it may come before give returns
+	h.mu.Unlock()
 	err := r.give(r.tag)
-	if r.event == 0 {
-		r.callbackDue = false
-	}
 	if err == nil {
 		r.letGo() // a kernel that has been enqueued is kept by OpenCL
 	}
 	h.mu.Lock()
+	if r.event == 0 {
+		r.callbackDue = false
+	}
 	if err != nil {
 		if err = r.partly(err); err == nil {
 			h.acceptLocked(r)
@@ -260,7 +260,7 @@ func (h *host) fenceUnlocks(q *Queue) {
 	if !x.has(x.to) || x.fenced >= x.to || h.lines[q.line] != q {
 		return
 	}
-	r := h.takeLocked(q, devices.OpMarker)
+	r := h.takeLocked(q, devices.OpMarker, 0)
 	r.cmd.Queue, r.cmd.Op, r.fences = q.cl, ocl.Marker, x.to
 	x.fenced = x.to
 	x.open.Store(false)

@@ -82,7 +82,7 @@ func settled(t testing.TB, q *Queue) {
 	require.Eventually(t, func() bool {
 		q.dev.host.mu.Lock()
 		defer q.dev.host.mu.Unlock()
-		return len(q.dev.host.free) == len(q.dev.host.records)
+		return q.dev.host.inUseLocked() == 0
 	}, 10*time.Second, time.Millisecond)
 }
 

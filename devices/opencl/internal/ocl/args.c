@@ -30,6 +30,9 @@ static void keep(gw_args *s, const uint8_t *a, size_t n, uint64_t releases)
 
 static cl_int set_arg(cl_kernel k, uint32_t i, uint32_t kind, uint32_t size, const uint8_t *v)
 {
+	cl_int fault = gw_faulty(5);
+	if (fault)
+		return fault;
 	if (kind == GW_ARG_SVM) {
 		void *p;
 		memcpy(&p, v, sizeof p);
@@ -39,7 +42,7 @@ static cl_int set_arg(cl_kernel k, uint32_t i, uint32_t kind, uint32_t size, con
 }
 
 // set_reached tells OpenCL what a kernel reaches by pointers in memory.
-static cl_int set_reached(gw_cmd *c, const uint8_t *a)
+static cl_int set_reached(const gw_cmd *c, const uint8_t *a)
 {
 	void *few[16], **p = c->nreached <= 16 ? few : malloc(c->nreached * sizeof *p);
 	if (!p)
@@ -52,7 +55,7 @@ static cl_int set_reached(gw_cmd *c, const uint8_t *a)
 	return err;
 }
 
-cl_int gw_set_args(gw_cmd *c, const uint8_t **args)
+cl_int gw_set_args(const gw_cmd *c, const uint8_t **args, int32_t *failed_arg)
 {
 	gw_args *set = (gw_args *)c->set;
 	const uint8_t *a = *args, *first = a;
@@ -67,7 +70,7 @@ cl_int gw_set_args(gw_cmd *c, const uint8_t **args)
 		if (at + n > known || memcmp(set->bytes + at, a, n) != 0) {
 			cl_int err = set_arg((cl_kernel)c->kernel, i, head[0], head[1], a + sizeof head);
 			if (err != CL_SUCCESS) {
-				c->failed_arg = (int32_t)i;
+				*failed_arg = (int32_t)i;
 				return err;
 			}
 			if (at + n <= known) { // the one behind may be told by another offset

@@ -6,12 +6,12 @@
 #include <time.h>
 
 // enqueue enqueues a command, with an event where e is not NULL, and moves args behind its own.
-static cl_int enqueue(gw_cmd *c, const uint8_t **args, char *host, cl_uint nw, const cl_event *w, cl_event *e)
+static cl_int enqueue(const gw_cmd *c, const uint8_t **args, char *host, cl_uint nw, const cl_event *w, cl_event *e, int32_t *failed_arg)
 {
 	cl_command_queue q = (cl_command_queue)c->queue;
 	cl_mem src = (cl_mem)c->src, dst = (cl_mem)c->dst;
 	cl_int err = CL_INVALID_OPERATION;
-	c->failed_arg = -1;
+	*failed_arg = -1;
 	switch (c->op) {
 	case GW_MARKER:
 		err = clEnqueueMarkerWithWaitList(q, nw, w, e);
@@ -30,7 +30,7 @@ static cl_int enqueue(gw_cmd *c, const uint8_t **args, char *host, cl_uint nw, c
 		break;
 	case GW_LAUNCH:
 		gw_compiles(0);
-		err = gw_set_args(c, args);
+		err = gw_set_args(c, args, failed_arg);
 		if (err == CL_SUCCESS)
 			err = clEnqueueNDRangeKernel(q, (cl_kernel)c->kernel, c->dims, c->offset, c->global, c->has_local ? c->local : NULL, nw, w, e);
 		break;
@@ -49,7 +49,7 @@ static cl_int enqueue(gw_cmd *c, const uint8_t **args, char *host, cl_uint nw, c
 	return err;
 }
 
-cl_int gw_submit(gw_cmd *c, uint32_t n, const uint8_t *args, const gw_handle *waits, char *host, gw_handle tag)
+cl_int gw_submit(gw_cmd *c, const gw_cmd *then, uint32_t n, const uint8_t *args, const gw_handle *waits, char *host, gw_handle tag)
 {
 	cl_event e = NULL;
 	cl_uint nw = c->nwaits;
@@ -58,17 +58,16 @@ cl_int gw_submit(gw_cmd *c, uint32_t n, const uint8_t *args, const gw_handle *wa
 	uint32_t i = 0;
 	c->event = 0;
 	c->no_callback = CL_SUCCESS;
-	for (; i < n; i++, nw = 0, w = NULL) {
-		err = enqueue(&c[i], &args, host, nw, w, i + 1 < n || c->no_event ? NULL : &e);
+	for (; i <= n; i++, nw = 0, w = NULL) {
+		err = enqueue(i ? &then[i - 1] : c, &args, host, nw, w, i < n || c->no_event ? NULL : &e, &c->failed_arg);
 		if (err != CL_SUCCESS)
 			break;
 	}
 	c->failed = i;
 	if (err != CL_SUCCESS) {
-		c->failed_arg = c[i].failed_arg;
 		if (i == 0)
 			return err;
-		if (clEnqueueMarkerWithWaitList((cl_command_queue)c->queue, 0, NULL, &e) != CL_SUCCESS) {
+		if (gw_faulty(6) || clEnqueueMarkerWithWaitList((cl_command_queue)c->queue, 0, NULL, &e) != CL_SUCCESS) {
 			clFinish((cl_command_queue)c->queue);
 			e = NULL;
 		}

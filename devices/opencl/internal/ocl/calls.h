@@ -78,10 +78,10 @@ typedef struct gw_args {
 } gw_args;
 GW_HIDDEN gw_args *gw_args_new(void);
 GW_HIDDEN void gw_args_free(gw_args *s);
-// gw_set_args sets a launch's arguments, and moves args behind them.
-GW_HIDDEN cl_int gw_set_args(gw_cmd *c, const uint8_t **args);
+// gw_set_args sets a launch's arguments, and moves args behind them. failed_arg is which one was refused.
+GW_HIDDEN cl_int gw_set_args(const gw_cmd *c, const uint8_t **args, int32_t *failed_arg);
 
-// gw_submit enqueues a run of n commands, c and those behind it, which are launches where n is more than 1: the first behind the
+// gw_submit enqueues a run, c and the n commands behind it, which are launches where there are some: the first behind the
 // events in waits, and the last with an event, for which tag's callback is registered. What it says, it says in c.
 // No tag: nobody is told, and gw_end is to be called. Where a command behind the first is refused, the event is that of a marker behind
 // those that were not, or 0 where that was refused, too: then they have ended.
@@ -89,7 +89,7 @@ GW_HIDDEN cl_int gw_set_args(gw_cmd *c, const uint8_t **args);
 // values and handles their bytes, padded to 8; GW_ARG_SVM has an address. Behind
 // them are nreached more of that kind, which the kernel reaches by pointers in
 // memory. Of a fill it is the pattern. host is the host end of transfers.
-GW_HIDDEN cl_int gw_submit(gw_cmd *c, uint32_t n, const uint8_t *args, const gw_handle *waits, char *host, gw_handle tag);
+GW_HIDDEN cl_int gw_submit(gw_cmd *c, const gw_cmd *then, uint32_t n, const uint8_t *args, const gw_handle *waits, char *host, gw_handle tag);
 
 // gw_transfer carries out a GW_READ or GW_WRITE behind the events in waits, and returns how it
 // ended. Where OpenCL has taken it, c->event is its event. It is enqueued and then waited
@@ -100,7 +100,7 @@ GW_HIDDEN cl_int gw_transfer(gw_cmd *c, const gw_handle *waits, char *host, uint
 
 // gw_rect enqueues a rectangle, row by row where OpenCL does not take it whole: then
 // the last row waits for the others, so that its event is the end of them all.
-GW_HIDDEN cl_int gw_rect(gw_cmd *c, char *host, cl_uint nw, const cl_event *w, cl_event *e);
+GW_HIDDEN cl_int gw_rect(const gw_cmd *c, char *host, cl_uint nw, const cl_event *w, cl_event *e);
 
 // gw_status is an event's execution status: CL_COMPLETE, a negative error, or
 // positive while it has not ended.

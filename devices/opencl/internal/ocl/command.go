@@ -68,16 +68,16 @@ var (
 
 // Submit is SubmitRun of c alone.
 func (c *Command) Submit(args []byte, waits []Event, host []byte, t Tag) Status {
-	return SubmitRun(unsafe.Slice(c, 1), args, waits, host, t)
+	return c.SubmitRun(nil, args, waits, host, t)
 }
 
-// SubmitRun enqueues commands that follow each other, launches where there are several: the first behind the events in waits, the last
+// SubmitRun enqueues c and the launches behind it, where there are some: c behind the events in waits, the last
 // with an event. t, where it is not none, is told of its end. args are their arguments, or a fill's pattern. host is the host
-// end of a transfer, which stays where it is until the command has ended. The first command has what is out; where one behind it is
+// end of a transfer, which stays where it is until the command has ended. c has what is out; where one behind it is
 // refused, its Event is that of a marker behind those that were not, 0 where these have ended.
-func SubmitRun(run []Command, args []byte, waits []Event, host []byte, t Tag) Status {
-	run[0].waits = uint32(len(waits))
-	return Status(C.gw_submit((*C.gw_cmd)(unsafe.Pointer(&run[0])), C.uint32_t(len(run)), bytes[C.uint8_t](args), list(waits), bytes[C.char](host), handleOf(unsafe.Pointer(t.c))))
+func (c *Command) SubmitRun(then []Command, args []byte, waits []Event, host []byte, t Tag) Status {
+	c.waits = uint32(len(waits))
+	return Status(C.gw_submit((*C.gw_cmd)(unsafe.Pointer(c)), (*C.gw_cmd)(unsafe.Pointer(unsafe.SliceData(then))), C.uint32_t(len(then)), bytes[C.uint8_t](args), list(waits), bytes[C.char](host), handleOf(unsafe.Pointer(t.c))))
 }
 
 // Transfer carries out c, a Read or Write, behind the events in waits, and returns how it

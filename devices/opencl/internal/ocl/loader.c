@@ -155,8 +155,8 @@ int gw_has_svm(void)
 }
 
 static int64_t made[GW_KINDS], gone[GW_KINDS]; // atomic
-static int armed[5];                           // atomic: calls left to the fault, 0 is off
-static cl_int codes[5];
+static int armed[7];                           // atomic: calls left to the fault, 0 is off
+static cl_int codes[7];
 
 void gw_counts(int64_t created[GW_KINDS], int64_t released[GW_KINDS])
 {

@@ -61,13 +61,15 @@ func counts(c [C.GW_KINDS]C.int64_t) Counts {
 type Fault int
 
 // The places: calls that enqueue, calls that create a buffer, ends of commands, waits for events, calls that ask for
-// a callback.
+// a callback, that set an argument, and that enqueue the marker behind a run that is refused in its middle.
 const (
 	FaultEnqueue Fault = iota
 	FaultCreate
 	FaultEnd
 	FaultWait
 	FaultListen
+	FaultArg
+	FaultMarker
 )
 
 // Inject makes the nth call from now report a status; nth 0 disarms. It is for tests.

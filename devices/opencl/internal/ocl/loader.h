@@ -38,7 +38,8 @@ GW_HIDDEN uint64_t gw_releases(void);
 // gw_counts copies objects created and released so far, by kind.
 GW_HIDDEN void gw_counts(int64_t created[GW_KINDS], int64_t released[GW_KINDS]);
 // gw_fault makes the nth call from now that enqueues (op 0), creates a buffer
-// (op 1), ends a command (op 2) or waits for events (op 3) report the OpenCL status code; 0 disarms.
+// (op 1), ends a command (op 2), waits for events (op 3), asks for a callback (op 4), sets an argument (op 5) or enqueues the
+// marker behind a run that is refused in its middle (op 6) report the OpenCL status code; 0 disarms.
 GW_HIDDEN void gw_fault(int op, int nth, cl_int code);
 // gw_faulty counts a call of kind op and returns the status it must report.
 GW_HIDDEN cl_int gw_faulty(int op);

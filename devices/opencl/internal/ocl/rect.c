@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 // rect_whole enqueues a rectangle as one command.
-static cl_int rect_whole(gw_cmd *c, char *host, cl_uint nw, const cl_event *w, cl_event *e)
+static cl_int rect_whole(const gw_cmd *c, char *host, cl_uint nw, const cl_event *w, cl_event *e)
 {
 	cl_command_queue q = (cl_command_queue)c->queue;
 	const size_t *n = c->region, src[3] = {c->src_off, 0, 0}, dst[3] = {c->dst_off, 0, 0}, zero[3] = {0, 0, 0};
@@ -18,7 +18,7 @@ static cl_int rect_whole(gw_cmd *c, char *host, cl_uint nw, const cl_event *w, c
 }
 
 // rect_row enqueues row k.
-static cl_int rect_row(gw_cmd *c, char *host, size_t k, cl_uint nw, const cl_event *w, cl_event *e)
+static cl_int rect_row(const gw_cmd *c, char *host, size_t k, cl_uint nw, const cl_event *w, cl_event *e)
 {
 	cl_command_queue q = (cl_command_queue)c->queue;
 	size_t y = k % c->region[1], z = k / c->region[1], n = c->region[0];
@@ -32,7 +32,7 @@ static cl_int rect_row(gw_cmd *c, char *host, size_t k, cl_uint nw, const cl_eve
 
 // rect_rows enqueues a rectangle row by row. The last row waits for the others, so that its event
 // is the end of them all.
-static cl_int rect_rows(gw_cmd *c, char *host, cl_uint nw, const cl_event *w, cl_event *e)
+static cl_int rect_rows(const gw_cmd *c, char *host, cl_uint nw, const cl_event *w, cl_event *e)
 {
 	size_t n = c->region[1] * c->region[2], k = 0;
 	cl_event *done = calloc(n + nw, sizeof *done);
@@ -52,7 +52,7 @@ static cl_int rect_rows(gw_cmd *c, char *host, cl_uint nw, const cl_event *w, cl
 	return err;
 }
 
-cl_int gw_rect(gw_cmd *c, char *host, cl_uint nw, const cl_event *w, cl_event *e)
+cl_int gw_rect(const gw_cmd *c, char *host, cl_uint nw, const cl_event *w, cl_event *e)
 {
 	if (!c->by_rows) {
 		cl_int err = rect_whole(c, host, nw, w, e);
