@@ -8,6 +8,7 @@
 package expr
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -34,8 +35,32 @@ type Scope struct {
 	Spend func(steps int) // counts what computing costs; nil counts nothing
 	// Rates reads a number with a unit per second, such as GB/s: machines' files have these. nil: there / divides.
 	Rates func(text string) (uint64, bool)
-	// Exact has an integer quotient with a remainder fail, but within floor, ceil and round.
+	// Exact has an integer quotient with a remainder fail, but within floor, ceil and round, and a name that was computed of such.
 	Exact bool
+	// Cut says of Vars what remainder was dropped to compute them (Let).
+	Cut map[string]error
+
+	cut error // the first remainder that was dropped
+}
+
+// Let notes what a name's value was computed of, by all Evals since the last Let: where they dropped a remainder, it is no exact size.
+func (sc *Scope) Let(name string) {
+	if sc.cut != nil {
+		if sc.Cut == nil {
+			sc.Cut = make(map[string]error)
+		}
+		sc.Cut[name] = fmt.Errorf("%s: %w", name, sc.cut)
+	}
+	sc.cut = nil
+}
+
+// drops is told of a dropped remainder, and returns it where it is a fault.
+func (sc *Scope) drops(err error) error {
+	if sc.Exact {
+		return err
+	}
+	sc.cut = cmp.Or(sc.cut, err)
+	return nil
 }
 
 // With gives names values, over those that they have, until what it returns is called.
@@ -198,8 +223,8 @@ func (p *exprParser) binary(level int) Value {
 		p.rest = p.rest[len(o.sign):]
 		w := p.binary(level + 1)
 		out, err := o.compute(v, w)
-		if o.sign == "/" && p.scope.Exact && p.rounds == 0 && v.Kind == IntegerKind && w.Kind == IntegerKind && err == nil && v.Int%w.Int != 0 {
-			err = fmt.Errorf("%v / %v leaves %d over: floor(%v / %v) drops it", v, w, v.Int%w.Int, v, w)
+		if o.sign == "/" && p.skip == 0 && p.rounds == 0 && (p.scope.Exact || p.scope.cut == nil) && v.Kind == IntegerKind && w.Kind == IntegerKind && err == nil && v.Int%w.Int != 0 {
+			err = p.scope.drops(fmt.Errorf("%v / %v leaves %d over: floor(%v / %v) drops it", v, w, v.Int%w.Int, v, w))
 		}
 		if v = p.result(out, err); v.Kind == ListKind {
 			p.made(len(v.List))
@@ -284,6 +309,11 @@ func (p *exprParser) named(name string) Value {
 		return p.fail("%q: %w", name, ErrReported)
 	case !ok:
 		return p.fail("no number is named %q%s", name, suggest.For(name, slices.Sorted(maps.Keys(p.scope.Vars))))
+	}
+	if cut := p.scope.Cut[name]; cut != nil && p.rounds == 0 {
+		if err := p.scope.drops(cut); err != nil {
+			return p.fail("%w", err)
+		}
 	}
 	return v
 }

@@ -92,13 +92,14 @@ func TestSmallThingsThatAreSaid(t *testing.T) {
 	for text, want := range map[string]string{
 		"links: [{between: [d0, d1], route: ring}]\n" + three[1:]:                                                                   "route is called way",
 		strings.Replace(three, "size: 4 KiB", "size: 4097 / 2", 1) + "[]":                                                           "4097 / 2 leaves 1 over: floor(4097 / 2) drops it",
+		"let: {half: 4097 / 2, most: half + 1}\n" + strings.Replace(three, "size: 4 KiB", "size: most", 1) + "[]":                   "most: half: 4097 / 2 leaves 1 over",
 		strings.Replace(three, "commands", "queues: [{name: q, device: d0, count: 2}, {name: q1, device: d0}]\ncommands", 1) + "[]": `queue "q1": the name is taken`,
 	} {
 		_, err := scenario.Parse(t.Context(), "s.yaml", []byte(text), scenario.Options{})
 		require.ErrorContains(t, err, want)
 	}
-	res, err := runText(t, "links: [{between: [d0, d1], latency: 1 s}]\nqueues: [{name: q, device: d0, count: 2}]\n"+
-		strings.Replace(three, "4 KiB", "floor(4097 / 2) * 2", 1)+"- {read: a, queue: q1}")
+	res, err := runText(t, "let: {odd: 4097 / 2, whole: floor(odd), even: 4096 / 2}\nlinks: [{between: [d0, d1], latency: 1 s}]\nqueues: [{name: q, device: d0, count: 2}]\n"+
+		strings.Replace(three, "4 KiB", "floor(4097 / 2) * 2 + whole - even", 1)+"- {read: a, queue: q1}")
 	require.NoError(t, err)
 	var out strings.Builder
 	res.Print(&out, scenario.PrintOptions{})

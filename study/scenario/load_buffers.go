@@ -25,7 +25,9 @@ func (l *loader) readLet(m *mapping) {
 		name := yaml.Name(kv)
 		before := l.faults
 		l.declareValue(kv, "let")
+		l.scope.Let("") // what was computed before is another's
 		v := l.value(let.get(name), "let "+name)
+		l.scope.Let(name)
 		l.scope.Vars[name], l.scope.Bad[name] = v, l.faults > before
 	}
 }

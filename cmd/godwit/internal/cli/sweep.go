@@ -34,7 +34,8 @@ type sweepFlags struct {
 	shard            shard
 	fast, wide, json bool
 	jobs             int // 0: as many as there are cores
-	plot, x, facet   string
+	x, facet         string
+	plots            []string
 	y, by, columns   []string
 }
 
@@ -110,7 +111,7 @@ func (f *sweepFlags) registerResults(cmd *cobra.Command) {
 	flags.StringArrayVar(&f.out, "out", nil, "write the results to `FILE`, which ends in .csv or .jsonl; may be given several times")
 	flags.BoolVar(&f.wide, "wide", false, "in CSV, columns for each link and each device too; JSON lines have these always")
 	flags.BoolVar(&f.json, "json", false, "print the results as JSON lines")
-	flags.StringVar(&f.plot, "plot", "", "draw the results in `FILE`: .svg or .pdf, or else a page of HTML with any column over any other; - is standard output")
+	flags.StringArrayVar(&f.plots, "plot", nil, "draw the results in `FILE`: .svg or .pdf, or else a page of HTML with any column over any other; - is standard output; may be given several times")
 	flags.StringVar(&f.x, "x", "", "draw over this `COLUMN` at first (default: the first parameter with several values)")
 	flags.StringSliceVar(&f.y, "y", nil, "draw these `COLUMNS` at first (default: bytes_moved)")
 	flags.StringVar(&f.facet, "facet", "", "in .svg and .pdf, a panel for each value of this `COLUMN`")
@@ -189,7 +190,10 @@ func (f *sweepFlags) journalName(out string) string {
 
 // writes are the files that a sweep makes.
 func (f *sweepFlags) writes() []given {
-	out := []given{{"--plot", f.plot}}
+	var out []given
+	for _, path := range f.plots {
+		out = append(out, given{"--plot", path})
+	}
 	for i, path := range f.out {
 		out = append(out, given{"--out", path})
 		if i == 0 {
@@ -214,13 +218,13 @@ func (f *sweepFlags) check() error {
 		return errors.New("--resume: of which sweep? say --out, as it did")
 	case f.shard.n > 0 && len(f.out) == 0:
 		return errors.New("--shard: where are its rows to be? say --out, as the other shards do")
-	case f.shard.n > 0 && (f.plot != "" || f.json):
+	case f.shard.n > 0 && (f.plots != nil || f.json):
 		return errors.New("--shard: a part has no results: --json and --plot are for sweep merge")
 	case f.jobs > 1 && !f.fast && f.machine == "":
 		return fmt.Errorf("--jobs %d: points whose times are measured run one at a time: want --fast, which keeps no times, or --machine, whose times are virtual", f.jobs)
-	case f.plot == stdout && f.json:
+	case slices.Contains(f.plots, stdout) && f.json:
 		return errors.New("--plot - and --json: both are to be standard output")
-	case f.plot == "" && (f.x+f.facet != "" || len(f.y)+len(f.by)+len(f.columns) > 0):
+	case f.plots == nil && (f.x+f.facet != "" || len(f.y)+len(f.by)+len(f.columns) > 0):
 		return errors.New("--x, --y, --by, --facet and --column are for --plot")
 	}
 	return nil
@@ -234,7 +238,7 @@ func (f *sweepFlags) checkPoints(n int) error {
 	switch {
 	case n > maxShown && len(f.out) == 0:
 		return fmt.Errorf("%s: more than %s want --out", plural(n, "point"), humanize.Comma(maxShown))
-	case n > maxShown && f.plot != "":
+	case n > maxShown && f.plots != nil:
 		return fmt.Errorf("--plot: %s: want at most %s", plural(n, "point"), humanize.Comma(maxShown))
 	case n > 1_000_000: // what is held of each is never given up, and room for as much again is not needed
 		debug.SetGCPercent(20)
@@ -449,24 +453,12 @@ func (f *sweepFlags) write(ctx context.Context, w io.Writer, name string, res *s
 			return failed{fmt.Errorf("--out: %w", err)}
 		}
 	}
-	if f.plot != "" {
-		page, err := f.page(name, res)
-		if err != nil {
-			return err
-		}
-		if f.plot == stdout {
-			return plot.Write(w, page)
-		}
-		if err := outfile.Fill(ctx, f.plot, func(file io.Writer) error {
-			if format := strings.TrimPrefix(filepath.Ext(f.plot), "."); format == "svg" || format == "pdf" {
-				return plot.WritePaper(file, page, format)
-			}
-			return plot.Write(file, page)
-		}); err != nil {
-			return failed{fmt.Errorf("--plot: %w", err)}
-		}
+	if err := f.draw(ctx, w, name, res); err != nil {
+		return err
 	}
 	switch {
+	case slices.Contains(f.plots, stdout):
+		return nil
 	case f.json:
 		return res.WriteJSONLines(w)
 	case len(f.out) > 0:
@@ -474,6 +466,33 @@ func (f *sweepFlags) write(ctx context.Context, w io.Writer, name string, res *s
 		return nil
 	}
 	return sweepTable(w, res)
+}
+
+// draw writes the plots that were asked for.
+func (f *sweepFlags) draw(ctx context.Context, w io.Writer, name string, res *sweep.Results) error {
+	if f.plots == nil {
+		return nil
+	}
+	page, err := f.page(name, res)
+	if err != nil {
+		return err
+	}
+	for _, path := range f.plots {
+		if path == stdout {
+			err = plot.Write(w, page)
+		} else {
+			err = outfile.Fill(ctx, path, func(file io.Writer) error {
+				if format := strings.TrimPrefix(filepath.Ext(path), "."); format == "svg" || format == "pdf" {
+					return plot.WritePaper(file, page, format)
+				}
+				return plot.Write(file, page)
+			})
+		}
+		if err != nil {
+			return failed{fmt.Errorf("--plot: %w", err)}
+		}
+	}
+	return nil
 }
 
 // tableFigures are the columns that a terminal is shown: those that say something.
@@ -509,7 +528,7 @@ func sweepTable(w io.Writer, res *sweep.Results) error {
 
 // checkColumns refuses, before anything runs, to draw columns that there will not be.
 func (f *sweepFlags) checkColumns(c *sweep.Config) error {
-	if f.plot == "" {
+	if f.plots == nil {
 		return nil
 	}
 	empty := &sweep.Results{Axes: c.Axes}

@@ -47,7 +47,10 @@ func runMerge(ctx context.Context, w io.Writer, journals []string, f *sweepFlags
 	if err := f.check(); err != nil {
 		return err
 	}
-	outputs := []given{{"--plot", f.plot}}
+	var outputs []given
+	for _, path := range f.plots {
+		outputs = append(outputs, given{"--plot", path})
+	}
 	for _, path := range f.out {
 		outputs = append(outputs, given{"--out", path})
 	}

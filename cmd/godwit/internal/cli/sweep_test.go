@@ -106,8 +106,9 @@ func TestSweepsPrintLines(t *testing.T) {
 // TestASweepDrawsItsPlot: the page has every row, and what is to be drawn at first.
 func TestASweepDrawsItsPlot(t *testing.T) {
 	page := filepath.Join(t.TempDir(), "p.html")
-	_, _, err := godwit(t, "sweep", "--example", "overlap", "--driver", "cpu,tce", "--fast", "--plot", page, "--y", "copies,bytes_moved")
+	_, _, err := godwit(t, "sweep", "--example", "overlap", "--driver", "cpu,tce", "--fast", "--plot", page, "--y", "copies,bytes_moved", "--plot", page+".svg")
 	require.NoError(t, err)
+	require.FileExists(t, page+".svg", "both are drawn")
 	html, err := os.ReadFile(page)
 	require.NoError(t, err)
 	require.Contains(t, string(html), `"x":"driver"`)
