@@ -214,3 +214,37 @@ func TestObservingAndScoringAllocatesNothing(t *testing.T) {
 	}
 	require.Zero(t, testing.AllocsPerRun(1000, step))
 }
+
+// TestPoliciesSayWhy: the terms of each policy's score in words, and a score of one that has no words.
+func TestPoliciesSayWhy(t *testing.T) {
+	c := &Candidate{Buffer: 1, Memory: 1, Range: mem.Range{End: 8}, Fresh: 8, Back: 4, Used: 2}
+	timed := *c
+	timed.Write, timed.Fetch = 1.5e-6, 2e-6
+	script := NewScript(nil)
+	script.Command(9, []mem.Access{access(1, 1, mem.Read)})
+	belady := NewBelady(script)
+	cost := NewCost()
+	require.Equal(t, "unused for 3 commands", WhyOf(LRU{}, 5, c))
+	require.Equal(t, "never used", WhyOf(LRU{}, 5, &Candidate{}))
+	require.Equal(t, "nothing foreseen, unused for 1 command, 4 B to write back and 8 B to fetch", WhyOf(cost, 3, c))
+	require.Equal(t, "needed again in 4 commands, 1.5 us to write back and 2 us to fetch", WhyOf(belady, 5, &timed))
+	require.Equal(t, "never needed again, 1.5 us to write back", WhyOf(belady, 10, &timed))
+	for range 4 { // the fourth command repeats the first
+		cost.Observe([]mem.Access{access(1, 1, mem.Read)})
+		cost.Observe([]mem.Access{access(2, 1, mem.Read)})
+		cost.Observe([]mem.Access{access(3, 1, mem.Write)})
+	}
+	require.Equal(t, "expected again in 1 command, 4 B to write back and 8 B to fetch", WhyOf(cost, 13, &Candidate{Buffer: 2, Memory: 1, Range: mem.Range{End: 8}, Fresh: 8, Back: 4, Used: 11}))
+	require.Equal(t, "written anew in 2 commands, 4 B to write back", WhyOf(cost, 13, &Candidate{Buffer: 3, Memory: 1, Range: mem.Range{End: 8}, Fresh: 8, Back: 4, Used: 12}))
+	round := NewRound(3, itself)
+	require.Equal(t, "of no command of the round, unused for 3 commands, 4 B to write back and 8 B to fetch", WhyOf(round, 5, c))
+	require.Equal(t, "score 1", WhyOf(mute{}, 5, c))
+}
+
+func itself(m mem.MemoryID) mem.MemoryID { return m }
+
+// mute is a policy without words.
+type mute struct{}
+
+func (mute) Name() string                         { return "mute" }
+func (mute) Score(_ uint64, _ *Candidate) float64 { return 1 }

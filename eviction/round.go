@@ -37,9 +37,22 @@ func (r *Round) Name() string { return Belady }
 
 // Score is seconds, or bytes where times are not known, for a byte's room.
 func (r *Round) Score(now uint64, c *Candidate) float64 {
+	a, known := r.ahead(c)
+	if !known {
+		return price(c, true, true) / math.Sqrt(float64(r.commands+now-c.Used))
+	}
+	until := float64(a.Until)
+	if a.Until == 0 {
+		until = math.MaxUint32
+	}
+	return price(c, true, a.Fetch) / math.Sqrt(until)
+}
+
+// ahead is what becomes of a block as the round goes on; known is false where no command of it uses the buffer.
+func (r *Round) ahead(c *Candidate) (a Ahead, known bool) {
 	events := r.events[c.Buffer]
 	if len(events) == 0 {
-		return price(c, true, true) / math.Sqrt(float64(r.commands+now-c.Used))
+		return a, false
 	}
 	m := r.store(c.Memory)
 	v := view{memory: m, now: r.at - 1}
@@ -58,9 +71,5 @@ func (r *Round) Score(now uint64, c *Candidate) float64 {
 			break
 		}
 	}
-	until := float64(v.Until)
-	if v.Until == 0 {
-		until = math.MaxUint32
-	}
-	return price(c, true, v.Fetch) / math.Sqrt(until)
+	return v.Ahead, true
 }

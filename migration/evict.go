@@ -50,6 +50,8 @@ type Eviction struct {
 	Stays []stay
 	// Asked says that nobody is going to carry it out: the order in which blocks would leave stays as it was.
 	Asked bool
+	// Told has victims say why (Victim.Why, Next). It changes nothing of who leaves.
+	Told bool
 
 	tried []Victim
 }
@@ -61,6 +63,8 @@ type Victim struct {
 	Score   float64      // the policy's
 	From, N int          // its steps: Backs.Steps[From:From+N]
 	Part    bool         // of a block that stays until another takes its place (Regrow)
+	Why     string       // what Score comes of, where Eviction.Told
+	Next    *Victim      // the block that would have gone next, if one was near; it stays
 }
 
 // Dropped is how many bytes leave without being moved: another memory holds them.
@@ -193,6 +197,9 @@ func (p *Planner) evictFrom(dst *Eviction, m mem.MemoryID, short []mem.MemoryID,
 		if ask++; n >= 16 { // seldom, where there are many
 			ask = n + n/4
 		}
+	}
+	if dst.Told {
+		p.tell(dst.Victims[first:], r, room)
 	}
 	r.asking = false
 	dst.keep(first, least, func(victims []Victim) bool { return room.Fits(m, victims) })

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/datadriven"
+	"github.com/stretchr/testify/require"
 
 	"godwit/eviction"
 	"godwit/mem"
@@ -49,6 +50,8 @@ func (s *story) evict(t *testing.T, d *datadriven.TestData) string {
 		return "there is room\n"
 	}
 	var ev migration.Eviction
+	told := migration.Eviction{Told: true}
+	s.p.Evict(&told, &s.plan, short, 1, false, policy, s) // which changes nothing
 	var b strings.Builder
 	if !s.p.Evict(&ev, &s.plan, short, 1, false, policy, s) {
 		for _, x := range ev.Stays {
@@ -58,6 +61,11 @@ func (s *story) evict(t *testing.T, d *datadriven.TestData) string {
 	}
 	for i := range ev.Victims {
 		v := &ev.Victims[i]
+		require.Equal(t, v.Candidate, told.Victims[i].Candidate, "who tells why loses the same")
+		require.NotEmpty(t, told.Victims[i].Why)
+		if next := told.Victims[i].Next; next != nil {
+			require.GreaterOrEqual(t, next.Score, v.Score)
+		}
 		fmt.Fprintf(&b, "%s leaves %s: %d of %d bytes dropped", s.name(v.Buffer), s.topo.Name(v.Memory), v.Dropped(), v.Size())
 		if v.Back > 0 {
 			fmt.Fprintf(&b, ", %d written back to %s", v.Back, s.topo.Name(v.To))

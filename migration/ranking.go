@@ -205,6 +205,32 @@ func (p *Planner) cheapest(r *ranking) (v Victim, ok bool) {
 	return v, false
 }
 
+// tell has victims say why they go before others. It looks only where the next ones are, and changes no order.
+func (p *Planner) tell(victims []Victim, r *ranking, room Room) {
+	const near = 15 // the heap's first levels
+	var next *Victim
+	look := func(v Victim) {
+		if (next == nil || v.cheaper(next)) && p.keeps(p.buffers[uint32(v.Buffer)], &v, nil, room) == eviction.Goes {
+			next = &v
+		}
+	}
+	for _, v := range r.top {
+		look(v)
+	}
+	for _, x := range r.heap.Items[:min(near, len(r.heap.Items))] {
+		if k := &p.blocks[x.block]; k.serial == x.serial {
+			c := *p.candidate(k)
+			look(Victim{Candidate: c, Score: r.policy.Score(p.clock+1, &c)})
+		}
+	}
+	if next != nil {
+		next.Why = eviction.WhyOf(r.policy, p.clock+1, &next.Candidate)
+	}
+	for i := range victims {
+		victims[i].Why, victims[i].Next = eviction.WhyOf(r.policy, p.clock+1, &victims[i].Candidate), next
+	}
+}
+
 // restore puts back what was looked at. What leaves after all is known by its serial.
 func (r *ranking) restore() {
 	for _, x := range r.aside {

@@ -401,7 +401,10 @@ func (c *Context) recordEviction(v *migration.Victim, stays bool) {
 	}
 	r := trace.EvictionRecord{
 		Buffer: v.Buffer, Memory: v.Memory, Range: v.Range, Fresh: v.Fresh, Dropped: v.Dropped(), To: v.To,
-		Used: v.Used, Policy: c.policyName(v), Score: v.Score, Backs: backs, Blocks: c.recordBlocks(v),
+		Used: v.Used, Policy: c.policyName(v), Score: v.Score, Why: v.Why, Backs: backs, Blocks: c.recordBlocks(v),
+	}
+	if v.Next != nil {
+		r.Next, r.NextScore, r.NextWhy = v.Next.Buffer, v.Next.Score, v.Next.Why
 	}
 	if stays {
 		r.Range.End, r.Fresh, r.Dropped = r.Range.Start, 0, 0

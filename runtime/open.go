@@ -80,7 +80,7 @@ func newContext(ctx context.Context, o Options) (*Context, error) {
 	c.locks.init(c.by)
 	c.scratch.reuse.May = c.mayWait
 	if c.hooks.sink = o.Trace; o.Trace != nil {
-		c.ends = o.Trace.Ends()
+		c.ends, c.evicting.ev.Told = o.Trace.Ends(), true
 	}
 	if c.evicting.policy = o.Policy; o.NoEviction {
 		c.evicting.policy = nil

@@ -81,14 +81,14 @@ func TestALogHasCommandsCopiesAndFailures(t *testing.T) {
 	l.Buffer(&trace.BufferRecord{Buffer: 3, Name: "x", Size: 64, Released: true})
 	step := trace.StepRecord{Buffer: 3, Range: mem.Range{End: 64}, Why: "because"}
 	l.Command(&trace.CommandRecord{ID: 1, Op: "launch", Kernel: "k", Queue: "q", Context: context.Background(), Steps: []trace.StepRecord{step},
-		Evictions: []trace.EvictionRecord{{Buffer: 2, Memory: 1, Range: mem.Range{End: 32}, Fresh: 32, Dropped: 8, Policy: "lru"}}})
+		Evictions: []trace.EvictionRecord{{Buffer: 2, Memory: 1, Range: mem.Range{End: 32}, Fresh: 32, Dropped: 8, Policy: "lru", Why: "unused"}}})
 	l.Command(&trace.CommandRecord{ID: 2, Op: "read", Queue: "q", Err: errors.New("no"), Again: true})
 	l.Command(&trace.CommandRecord{ID: 2, Op: "read", Queue: "q", Err: errors.New("no")})
 	l.Completed(&trace.CompletionRecord{Command: 1, Step: -1, Started: 1000, Ended: 3000})
 	l.Completed(&trace.CompletionRecord{Command: 1, Step: 0, Ended: 3000, Err: errors.New("lost")})
 	require.Equal(t, `level=DEBUG msg="buffer created" buffer=3 name=x bytes=64
 level=DEBUG msg="buffer released" buffer=3 name=x bytes=64
-level=DEBUG msg=eviction command=1 buffer=2 memory=1 bytes=32 written_back=24 policy=lru
+level=DEBUG msg=eviction command=1 buffer=2 memory=1 bytes=32 written_back=24 policy=lru why=unused
 level=DEBUG msg=copy command=1 step=0 buffer=3 bytes=64 why=because
 level=DEBUG msg=command command=1 op=launch kernel=k queue=q label=""
 level=DEBUG msg="command waits for room" command=2 op=read kernel="" queue=q label="" err=no

@@ -39,7 +39,7 @@ func (l *Log) Command(r *CommandRecord) {
 	for i := range r.Evictions {
 		v := &r.Evictions[i]
 		l.to.DebugContext(ctx, "eviction", "command", r.ID, "buffer", uint64(v.Buffer), "memory", uint64(v.Memory), "bytes", v.Range.Size(),
-			"written_back", v.Fresh-v.Dropped, "policy", v.Policy)
+			"written_back", v.Fresh-v.Dropped, "policy", v.Policy, "why", v.Why)
 	}
 	for i := range r.Steps {
 		s := &r.Steps[i]

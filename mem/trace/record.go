@@ -128,7 +128,12 @@ type EvictionRecord struct {
 	Used    uint64       // the CommandRecord.Clock of the last command that used it; 0 is none
 	Policy  string       // or "drop", where the program asked for it; or ByRegrow
 	Score   float64
-	Blocks  []BlockRecord // storage that there was none of for Backs
+	Why     string // what Score comes of, in the policy's words; "" where the program or a regrow has it go
+	// Next is the buffer whose block would have gone next, with its score and reason; 0 is none near.
+	Next      mem.BufferID
+	NextScore float64
+	NextWhy   string
+	Blocks    []BlockRecord // storage that there was none of for Backs
 	// Backs are the copies that wrote it back. The CompletionRecord of back k, counted
 	// through all evictions of the command, has the Step -2-k.
 	Backs []StepRecord

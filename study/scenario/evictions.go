@@ -17,9 +17,18 @@ type evictionResult struct {
 	To          string  `json:"to,omitempty"` // where these went
 	Reason      string  `json:"reason"`
 	Policy      string  `json:"policy"`
-	Score       float64 `json:"score"`   // of the policy: the lowest goes first
-	Copies      []int   `json:"copies"`  // that wrote it back: indexes into Result.Copies
-	Command     int     `json:"command"` // number of the command that needed the room
+	Score       float64 `json:"score"`          // of the policy: the lowest goes first
+	Why         string  `json:"why,omitempty"`  // what the score comes of, in the policy's words
+	Next        *rival  `json:"next,omitempty"` // what would have gone next
+	Copies      []int   `json:"copies"`         // that wrote it back: indexes into Result.Copies
+	Command     int     `json:"command"`        // number of the command that needed the room
+}
+
+// rival is a block that stayed, since its score was higher.
+type rival struct {
+	Buffer string  `json:"buffer"`
+	Score  float64 `json:"score"`
+	Why    string  `json:"why"`
 }
 
 // evictions adds the blocks that went for a command, and the copies that wrote them
@@ -31,7 +40,10 @@ func (r *runner) evictions(res *Result, out *commandResult, rec *record) {
 		v := &rec.Evictions[i]
 		e := evictionResult{
 			Buffer: r.x.names[v.Buffer], Bytes: v.Range.Size(), From: r.names[v.Memory],
-			Dropped: v.Dropped, WrittenBack: v.Fresh - v.Dropped, Policy: v.Policy, Score: v.Score, Copies: []int{}, Command: out.Number,
+			Dropped: v.Dropped, WrittenBack: v.Fresh - v.Dropped, Policy: v.Policy, Score: v.Score, Why: v.Why, Copies: []int{}, Command: out.Number,
+		}
+		if v.Next != 0 {
+			e.Next = &rival{r.x.names[v.Next], v.NextScore, v.NextWhy}
 		}
 		if e.WrittenBack > 0 {
 			e.To = r.names[v.To]
@@ -81,18 +93,15 @@ type block struct {
 	memory mem.MemoryID
 }
 
-// used notes that a command uses blocks.
-func (x *explainer) used(command int, accesses []mem.Access) {
-	for _, a := range accesses {
-		x.uses[block{a.Buffer, x.store(a.Memory)}] = command
-	}
-}
-
-// evicted says why a block went, before its write-backs are told.
+// evicted says why a block went, before its write-backs are told: the policy's reason, what would have gone next, and
+// what became of the content.
 func (x *explainer) evicted(v *trace.EvictionRecord, command int) string {
-	last := "no command has used it"
-	if n := x.uses[block{v.Buffer, x.store(v.Memory)}]; n > 0 {
-		last = fmt.Sprintf("last used by #%d %s", n, x.commands(n))
+	chosen := v.Policy
+	if v.Why != "" {
+		chosen += ": " + v.Why
+	}
+	if v.Next != 0 {
+		chosen += fmt.Sprintf(" (next %s: %s)", x.names[v.Next], v.NextWhy)
 	}
 	content := "it holds nothing that is up to date"
 	switch back := v.Fresh - v.Dropped; {
@@ -103,7 +112,7 @@ func (x *explainer) evicted(v *trace.EvictionRecord, command int) string {
 	case v.Dropped > 0:
 		content = "its content is elsewhere, too"
 	}
-	return fmt.Sprintf("#%d needs room on %s; %s; %s (%s)", command, x.memories[v.Memory], last, content, v.Policy)
+	return fmt.Sprintf("#%d needs room on %s; %s; %s", command, x.memories[v.Memory], chosen, content)
 }
 
 // evictionText is an eviction in the table of commands.

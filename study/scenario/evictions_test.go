@@ -121,7 +121,8 @@ commands:
 	first := res.Evictions[0]
 	require.Equal(t, scenario.EvictionResult{
 		Buffer: "a", Bytes: 4096, From: "dev", Dropped: 4096, Policy: "lru", Score: first.Score, Copies: []int{}, Command: 3,
-		Reason: "#3 needs room on dev; last used by #1 read; its content is elsewhere, too (lru)",
+		Reason: "#3 needs room on dev; lru: unused for 2 commands (next b0: unused for 1 command); its content is elsewhere, too",
+		Why:    "unused for 2 commands", Next: &scenario.Rival{"b0", 2, "unused for 1 command"},
 	}, first)
 	second := res.Evictions[1]
 	require.Equal(t, "b0", second.Buffer)

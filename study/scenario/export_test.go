@@ -19,6 +19,7 @@ func Load(ctx context.Context, file string, opt Options) (*Scenario, error) {
 // What tests from outside name.
 type (
 	EvictionResult = evictionResult
+	Rival          = rival
 	FailureResult  = failureResult
 	Segment        = segment
 	CopyTotal      = copyTotal

@@ -171,7 +171,7 @@ func (r *runner) explain(res *Result) {
 	res.rec, res.ids, res.store = r.rec, r.ids, r.ctx.Topology().Store
 	r.x = &explainer{
 		memories: r.names, commands: func(i int) string { return s.Commands[i-1].verb() }, names: make(map[mem.BufferID]string),
-		uses: make(map[block]int), gone: make(map[block]int),
+		gone:   make(map[block]int),
 		ledger: r.newLedger(), store: r.ctx.Topology().Store, ended: r.rec.ended,
 	}
 	for i := range s.Buffers {
@@ -225,7 +225,6 @@ func (r *runner) explainCommand(res *Result, i int) {
 			res.Copies = append(res.Copies, cp)
 		}
 		r.x.ledger.Wrote(i+1, rec.Accesses, r.failed[i] != nil)
-		r.x.used(i+1, rec.Accesses)
 		r.mapped(r.x.ledger, i)
 		r.x.noteCommand(&out, rec.Accesses)
 		if c.Kind == opHostWrite && c.Mapping < 0 { // fine-grained memory, which the runtime knows nothing of

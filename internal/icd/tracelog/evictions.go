@@ -71,6 +71,14 @@ func (c *sink) evictions(r *trace.CommandRecord) {
 	}
 }
 
+// chosen says by whom a block was chosen, and why.
+func chosen(policy, why string) string {
+	if why == "" {
+		return policy
+	}
+	return policy + ": " + why
+}
+
 // describeEvictions collects a line for each block that goes for a command.
 func (c *sink) describeEvictions(r *trace.CommandRecord) {
 	l := c.log
@@ -85,7 +93,7 @@ func (c *sink) describeEvictions(r *trace.CommandRecord) {
 		case v.Dropped > 0:
 			content = "its content is elsewhere, too"
 		}
-		l.line = fmt.Appendf(l.line, "\n    evict %s from %s: room is needed; %s (%s)", c.place(v.Buffer, v.Range), c.names[v.Memory], content, v.Policy)
+		l.line = fmt.Appendf(l.line, "\n    evict %s from %s: room is needed; %s; %s", c.place(v.Buffer, v.Range), c.names[v.Memory], chosen(v.Policy, v.Why), content)
 		for j := range v.Backs {
 			s := &v.Backs[j]
 			l.line = fmt.Appendf(l.line, "\n    copy %s, %s → %s%s: written back", c.place(s.Buffer, s.Range), c.names[s.From], c.names[s.To], way(s))

@@ -346,7 +346,7 @@ func TestEvictionsAreToldAndBounded(t *testing.T) {
 			Blocks: []trace.BlockRecord{{Buffer: id, Memory: 1, Bytes: 1024}},
 		}
 		if victim != 0 {
-			v := trace.EvictionRecord{Buffer: victim, Memory: 1, Range: all, Fresh: 1024, Policy: "lru"}
+			v := trace.EvictionRecord{Buffer: victim, Memory: 1, Range: all, Fresh: 1024, Policy: "lru", Why: "unused"}
 			if back {
 				v.Backs = []trace.StepRecord{step(victim, 1, 0)}
 				v.Blocks = []trace.BlockRecord{{Buffer: victim, Bytes: 1024, Range: all}}
@@ -376,14 +376,14 @@ func TestEvictionsAreToldAndBounded(t *testing.T) {
 	require.EqualValues(t, 2048, s.Devices[1].Peak)
 	require.EqualValues(t, 2048, s.Devices[0].Peak, "of write-backs alone")
 	require.Contains(t, out.String(), `#3 A: fill buffer 3 (1 KiB)
-    evict buffer 1 (1 KiB) from A: room is needed; of 1 KiB no other copy is known to be whole yet, and they are written back to host (lru)
+    evict buffer 1 (1 KiB) from A: room is needed; lru: unused; of 1 KiB no other copy is known to be whole yet, and they are written back to host
     copy buffer 1 (1 KiB), A → host: written back
 #4 A: read buffer 1 (1 KiB)
-    evict buffer 2 (1 KiB) from A: room is needed; of 1 KiB no other copy is known to be whole yet, and they are written back to host (lru)
+    evict buffer 2 (1 KiB) from A: room is needed; lru: unused; of 1 KiB no other copy is known to be whole yet, and they are written back to host
     copy buffer 2 (1 KiB), A → host: written back
     copy buffer 1 (1 KiB), host → A: A lacks what #1 fill wrote
 #5 A: read buffer 2 (1 KiB)
-    evict buffer 1 (1 KiB) from A: room is needed; its content is elsewhere, too (lru)
+    evict buffer 1 (1 KiB) from A: room is needed; lru: unused; its content is elsewhere, too
 `)
 	out.Reset()
 	require.NoError(t, s.Print(&out))

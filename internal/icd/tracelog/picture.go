@@ -44,6 +44,7 @@ type drawnEviction struct {
 	WrittenBack uint64  `json:"written_back"`
 	Policy      string  `json:"policy"`
 	Score       float64 `json:"score"`
+	Why         string  `json:"why,omitempty"`
 	Command     uint64  `json:"command"`
 }
 
@@ -101,7 +102,7 @@ func (c *sink) told(r *trace.CommandRecord, what string) page.Told {
 		v := &r.Evictions[i]
 		t.Evictions = append(t.Evictions, page.Words{
 			Name:  fmt.Sprintf("evict %s from %s", c.place(v.Buffer, v.Range), c.names[v.Memory]),
-			Row:   &drawnEviction{c.name(v.Buffer), v.Range.Size(), c.names[v.Memory], v.Dropped, v.Fresh - v.Dropped, v.Policy, v.Score, r.ID},
+			Row:   &drawnEviction{c.name(v.Buffer), v.Range.Size(), c.names[v.Memory], v.Dropped, v.Fresh - v.Dropped, v.Policy, v.Score, v.Why, r.ID},
 			Index: p.evictions,
 		})
 		row.Evictions = append(row.Evictions, p.evictions)
