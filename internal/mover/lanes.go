@@ -38,7 +38,8 @@ const (
 	mostLanes  = 64
 )
 
-func defaultLanes() int { return min(max(runtime.NumCPU()/2, 1), 8) }
+// DefaultLanes is how many lanes a mover has where nobody says.
+func DefaultLanes() int { return min(max(runtime.NumCPU()/2, 1), 8) }
 
 // lanes are a mover's.
 type lanes struct {

@@ -174,7 +174,7 @@ type Transfer struct {
 func Open(opts Options) (*Mover, error) {
 	opts.Name = cmp.Or(opts.Name, "mover")
 	opts.Budget = cmp.Or(opts.Budget, 256<<20)
-	opts.Lanes = cmp.Or(opts.Lanes, defaultLanes())
+	opts.Lanes = cmp.Or(opts.Lanes, DefaultLanes())
 	switch {
 	case opts.Budget < leastBudget:
 		return nil, fmt.Errorf("staging of %s: a ring takes at least %s: %w", mem.FormatBytes(opts.Budget), mem.FormatBytes(leastBudget), mem.ErrInvalidValue)

@@ -29,6 +29,7 @@ type bench struct {
 	given   []*runtime.Buffer // that touch is given besides, and nobody writes
 	release []func() error    // of the shape that runs
 	told    *told
+	memory  []byte // of the program's own, from and to which is copied
 }
 
 // told is what the devices have said that shapes depend on, so that a machine is given
@@ -103,6 +104,15 @@ func (b *bench) free() error {
 	}
 	b.release = b.release[:0]
 	return errors.Join(errs...)
+}
+
+// own is the program's memory of the ith transfer of a run. A program's transfers have memory of their own, of which caches hold little.
+func (b *bench) own(i int, size uint64) []byte {
+	if uint64(len(b.memory)) < size { // modelled: nobody touches it
+		b.memory = make([]byte, size)
+	}
+	at := uint64(i) % (uint64(len(b.memory)) / size) * size
+	return b.memory[at : at+size]
 }
 
 // queue is the nth queue of a device; hostDevice is the host.

@@ -1,6 +1,7 @@
 package calibrate
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -111,6 +112,9 @@ func Measure(ctx context.Context, o Options) (_ *Readings, err error) {
 	defer func() { err = errors.Join(err, m.bench.close()) }()
 	if err := m.bench.learn(); err != nil {
 		return nil, err
+	}
+	if !o.Once {
+		m.bench.memory = bytes.Repeat([]byte{1}, 64<<20) // written, since pages that nobody has written are one
 	}
 	s := look(m.bench)
 	m.Host, m.Groups, m.Pairs, m.Staged, m.Told = s.host, s.groups, s.pairs, s.staged, *m.bench.told

@@ -355,16 +355,16 @@ func (s *site) device(g int) []*shape {
 		commands("fill on "+name+" and wait", 4, 20, 1, 4096, d, whole, func(r *run, bufs []*runtime.Buffer, _ int) { r.fill(d, bufs[0]); r.last() }),
 		commands("marker on "+name+" and wait", 4, 20, 0, 0, d, whole, func(r *run, _ []*runtime.Buffer, _ int) { r.wait(r.marker(d)) }),
 		commands("write to "+name+", kernel and read", 4, 20, 1, 4096, d, whole, func(r *run, bufs []*runtime.Buffer, _ int) {
-			r.transfer(d, bufs[0], data[:], true)
+			r.transfer(d, 0, bufs[0], data[:], true)
 			r.launch(d, 0, bufs[0])
-			r.wait(r.transfer(d, bufs[0], data[:], false))
+			r.wait(r.transfer(d, 0, bufs[0], data[:], false))
 		}).holdOut(),
 		turns("by turns on two queues of "+name, d, 0, d, 1).tells(name + " handover queues delay"),
 		commands("kernel and write by turns on "+name, 16, 64, 1, 4096, d, whole, func(r *run, bufs []*runtime.Buffer, i int) {
 			if i%2 == 0 {
 				r.launch(d, 0, bufs[0])
 			} else {
-				r.transfer(d, bufs[0], data[:], true)
+				r.transfer(d, 0, bufs[0], data[:], true)
 			}
 		}).tells(name + " handover library-dispatcher delay"),
 	}
@@ -381,6 +381,9 @@ func (s *site) sized(g int, quick bool) (out []*shape) {
 		out = append(out,
 			pageable("write to "+name+", "+figures.Size(size), size, d, true).tells(name+" "+pageableAt("up", size)),
 			pageable("read from "+name+", "+figures.Size(size), size, d, false).tells(name+" "+pageableAt("down", size)))
+		if size == 64<<10 || size == 4<<20 {
+			out = append(out, bothWays("write and read at once, "+name+", "+figures.Size(size), size, d).holdOut())
+		}
 	}
 	for _, size := range sizes(quick, s.most(g)) {
 		text := ", " + figures.Size(size)
@@ -473,12 +476,18 @@ func beside(name string, p *pair) *shape {
 // pageable is a shape of writes to a device, or reads from there, of the program's own memory.
 func pageable(name string, size uint64, dev int, up bool) *shape {
 	few, many := counts(size)
-	var data []byte
-	return commands(name, few, many, 1, size, dev, whole, func(r *run, bufs []*runtime.Buffer, _ int) {
-		if uint64(len(data)) != size {
-			data = make([]byte, size)
-		}
-		r.wait(r.transfer(dev, bufs[0], data, up))
+	return commands(name, few, many, 1, size, dev, whole, func(r *run, bufs []*runtime.Buffer, i int) {
+		r.wait(r.transfer(dev, 0, bufs[0], r.own(i, size), up))
+	})
+}
+
+// bothWays is of a write and a read of the program's own memory at once, by two queues.
+func bothWays(name string, size uint64, dev int) *shape {
+	few, many := counts(size)
+	return commands(name, few, many, 2, size, dev, whole, func(r *run, bufs []*runtime.Buffer, i int) {
+		up := r.transfer(dev, 0, bufs[0], r.own(2*i, size), true)
+		r.wait(r.transfer(dev, 1, bufs[1], r.own(2*i+1, size), false))
+		r.wait(up)
 	})
 }
 
@@ -548,14 +557,14 @@ func (r *run) copy(dev int, from, to *runtime.Buffer, size uint64) {
 }
 
 // transfer writes the program's own bytes, or reads them.
-func (r *run) transfer(dev int, x *runtime.Buffer, data []byte, up bool) runtime.Event {
+func (r *run) transfer(dev, nth int, x *runtime.Buffer, data []byte, up bool) runtime.Event {
 	switch {
 	case r.err != nil:
 		return runtime.Event{}
 	case up:
-		return r.took(r.q(dev, 0).EnqueueWrite(r.ctx, x, 0, data))
+		return r.took(r.q(dev, nth).EnqueueWrite(r.ctx, x, 0, data))
 	}
-	return r.took(r.q(dev, 0).EnqueueRead(r.ctx, x, 0, data))
+	return r.took(r.q(dev, nth).EnqueueRead(r.ctx, x, 0, data))
 }
 
 func (r *run) marker(dev int) runtime.Event {

@@ -3,11 +3,11 @@ package calibrate
 import (
 	"fmt"
 	"reflect"
-	goruntime "runtime"
 	"slices"
 	"sort"
 
 	"godwit/devices"
+	"godwit/internal/mover"
 	"godwit/mem"
 )
 
@@ -64,7 +64,7 @@ func look(b *bench) *site {
 		}
 		s.groups = append(s.groups, group{name, info, info.Driver, []int{i}})
 	}
-	s.staged = staging{stagedFrom(b.rt.Topology().Link(mem.Host, mem.MemoryID(s.groups[0].Devs[0]+1))), min(max(goruntime.NumCPU()/2, 1), 8)}
+	s.staged = staging{stagedFrom(b.rt.Topology().Link(mem.Host, mem.MemoryID(s.groups[0].Devs[0]+1))), mover.DefaultLanes()}
 	for i := range s.groups {
 		for j := i; j < len(s.groups); j++ {
 			x, y := s.groups[i].Devs, s.groups[j].Devs
