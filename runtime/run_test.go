@@ -2,6 +2,7 @@ package runtime_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -61,7 +62,7 @@ type mixRun struct {
 	ctx    *testing.T
 	h      *house
 	left   int
-	bufs   []*runtime.Buffer // the last is what the slot is bound to
+	bufs   []*runtime.Buffer // the last is what the slot is bound to; behind it comes a transient, where there is one
 	cmds   []mixCommand
 	graph  *runtime.Graph
 	slot   *runtime.Buffer
@@ -81,11 +82,14 @@ const (
 	filling
 	copying
 	mixBytes = 64
+	allBad   = 1 << 20 // no command, but what all wait for
 )
 
-// TestRunsDoWhatTheirCommandsWould replays random graphs on 1 to 3 devices, with values, slots and gates that change, with kernels that
-// fail and calls that are refused: what is readable is what the commands one by one leave, and what is lost is what a failed run was
-// to write, and who read that.
+var errClosed = errors.New("closed for a test")
+
+// TestRunsDoWhatTheirCommandsWould replays random graphs on 1 to 3 devices, with values, slots, transients and gates that change, with kernels
+// and gates that fail and calls that are refused: what is readable is what the commands one by one leave, and what is lost is what a failed run
+// was to write, and who read that. Contexts are closed under replays that are held: these fail with the cause.
 func TestRunsDoWhatTheirCommandsWould(t *testing.T) {
 	long, failed, refused := 0, 0, 0
 	rapid.Check(t, func(rt *rapid.T) {
@@ -99,6 +103,8 @@ func TestRunsDoWhatTheirCommandsWould(t *testing.T) {
 				bad = rapid.IntRange(0, len(r.cmds)-1).Draw(rt, "which")
 			} else if rapid.IntRange(0, 2).Draw(rt, "refused") == 0 {
 				r.left = rapid.IntRange(1, 20).Draw(rt, "call")
+			} else if rapid.IntRange(0, 4).Draw(rt, "gate fails") == 0 {
+				bad = allBad
 			}
 			before := r.graph.Figures().Plain
 			if r.replay(i, bad) {
@@ -136,11 +142,24 @@ func (r *mixRun) open() {
 }
 
 func (r *mixRun) close() {
+	ctx, end := context.WithCancelCause(r.ctx.Context())
+	defer end(nil)
+	var e, gate runtime.Event
+	under := rapid.IntRange(0, 3).Draw(r.T, "closed under a replay") == 0
+	if under {
+		gate = must(r.h.c.NewUserEvent())
+		e = must(r.graph.Replay(ctx, r.h.q[0], runtime.Bindings{Slots: []runtime.Binding{{Slot: r.slot, Buffer: r.bufs[len(r.bufs)-1]}}}, gate))
+		end(errClosed)
+	}
+	require.NoError(r, r.graph.Close())
 	for _, b := range r.bufs {
 		require.NoError(r, b.Release())
 	}
 	require.NoError(r, r.h.c.Check())
-	require.NoError(r, r.h.c.Close(r.ctx.Context()))
+	require.NoError(r, r.h.c.Close(ctx))
+	if under {
+		require.ErrorIs(r, e.Err(), errClosed)
+	}
 }
 
 func (r *mixRun) record() {
@@ -149,9 +168,15 @@ func (r *mixRun) record() {
 	rec := must(r.h.c.Record(r.h.q...))
 	r.slot = must(rec.Slot("last", mixBytes, 0))
 	named := append(slices.Clone(r.bufs[:len(r.bufs)-1]), r.slot)
-	n := rapid.IntRange(2, 50).Draw(r.T, "commands")
+	n, transient := rapid.IntRange(2, 50).Draw(r.T, "commands"), rapid.Bool().Draw(r.T, "transient")
+	if transient {
+		named, r.want = append(named, must(rec.Transient("t", mixBytes))), append(r.want, make([]byte, mixBytes))
+	}
 	for i := range n {
 		c := mixCommand{op: rapid.IntRange(0, 5).Draw(r.T, "op"), y: rapid.IntRange(0, len(named)-1).Draw(r.T, "y"), n: uint32(i)}
+		if transient && i == 0 {
+			c.op, c.y = filling, len(named)-1 // its content is of this round
+		}
 		c.x = (c.y + rapid.IntRange(1, len(named)-1).Draw(r.T, "x")) % len(named)
 		q := r.h.q[rapid.IntRange(0, len(r.h.q)-1).Draw(r.T, "queue")]
 		var e runtime.Event
@@ -185,7 +210,7 @@ func (r *mixRun) record() {
 func (r *mixRun) replay(i, bad int) bool {
 	ctx := r.ctx.Context()
 	in := runtime.Bindings{Slots: []runtime.Binding{{Slot: r.slot, Buffer: r.bufs[len(r.bufs)-1]}}}
-	if bad >= 0 && r.cmds[bad].op != mixing {
+	if bad >= 0 && bad < allBad && r.cmds[bad].op != mixing {
 		bad = -1
 	}
 	ns := make([]uint32, len(r.cmds))
@@ -200,21 +225,23 @@ func (r *mixRun) replay(i, bad int) bool {
 		}
 	}
 	gate := must(r.h.c.NewUserEvent())
-	held := rapid.Bool().Draw(r.T, "held")
+	held := bad == allBad || rapid.Bool().Draw(r.T, "held")
 	if !held {
 		require.NoError(r, gate.SetStatus(runtime.Complete))
 	}
 	e, err := r.graph.Replay(ctx, r.h.q[0], in, gate)
 	r.left = 0
-	if held {
+	if bad == allBad {
+		require.NoError(r, gate.SetStatus(-999))
+	} else if held {
 		require.NoError(r, gate.SetStatus(runtime.Complete))
 	}
 	require.NoError(r, err)
 	err = e.Wait(ctx)
 	require.NoError(r, errors.Join(gate.Release(), e.Release()))
-	lost := r.run(ns)
+	lost := r.run(ns, bad == allBad)
 	require.Equal(r, bad >= 0, err != nil, "%v", err)
-	if runs := r.graph.Joined(); bad >= 0 && r.graph.Figures().Plain == 0 {
+	if runs := r.graph.Joined(); bad >= 0 && bad < allBad && r.graph.Figures().Plain == 0 {
 		if x := runs[slices.IndexFunc(runs, func(x []int) bool { return slices.Contains(x, bad) })]; len(x) > 1 {
 			require.ErrorContains(r, err, fmt.Sprintf("command %d of it", slices.Index(x, bad)))
 		}
@@ -223,8 +250,9 @@ func (r *mixRun) replay(i, bad int) bool {
 	return bad >= 0
 }
 
-// run does on one flat memory what the commands do, one by one, with these values, and says which buffers are lost.
-func (r *mixRun) run(ns []uint32) []bool {
+// run does on one flat memory what the commands do, one by one, with these values, and says which buffers are lost, where all commands
+// fail or those whose value says so.
+func (r *mixRun) run(ns []uint32, all bool) []bool {
 	for i, c := range r.cmds {
 		for k := range r.want[c.y] {
 			switch y, x := &r.want[c.y][k], r.want[c.x][k]; c.op {
@@ -237,9 +265,9 @@ func (r *mixRun) run(ns []uint32) []bool {
 			}
 		}
 	}
-	lost := make([]bool, len(r.bufs))
+	lost := make([]bool, len(r.want))
 	for _, run := range r.graph.Joined() {
-		fails, now := false, slices.Clone(lost)
+		fails, now := all, slices.Clone(lost)
 		for _, i := range run {
 			c := r.cmds[i]
 			fails = fails || ns[i] == badMix || c.op != filling && now[c.x] || c.op == mixing && now[c.y]
