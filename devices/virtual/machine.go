@@ -69,6 +69,7 @@ type Work struct {
 	Latency uint64
 
 	Row      uint64 // of a copy of rows: more Setup for each
+	Grain    uint64 // of a copy of rows: each moves a multiple of so many bytes; 0 is none
 	Pageable uint64 // of a copy from or to the program's own memory: Limit
 	Programs uint64 // of such a copy, with OwnTimes: Least, in place of Setup and Latency, too
 	OwnTimes bool

@@ -234,7 +234,7 @@ func (w *World) cost(t *task) {
 			t.work = w.machine.Copy(t.from, t.to, moved(c))
 		}
 		if c.Op == devices.OpCopyRect {
-			t.work.Setup = plus(t.work.Setup, times(t.work.Row, times(c.Rect.Region[1], c.Rect.Region[2])))
+			t.work.rows(c.Rect.Region[0], times(c.Rect.Region[1], c.Rect.Region[2]))
 		}
 		if w.pageable(c) {
 			t.work.pageable()
@@ -246,6 +246,14 @@ func (w *World) cost(t *task) {
 	case devices.OpLaunch:
 		k := kernelOf(c)
 		t.work = w.machine.Launch(t.on, &k)
+	}
+}
+
+// rows makes of a copy one of so many rows, each of so many bytes.
+func (w *Work) rows(each, n uint64) {
+	w.Setup = plus(w.Setup, times(w.Row, n))
+	if w.Grain > 0 && w.Bytes > 0 {
+		w.Bytes = plus(w.Bytes, times(n, (w.Grain-each%w.Grain)%w.Grain))
 	}
 }
 

@@ -189,6 +189,12 @@ func TestWhatAFileSaysOfTheHost(t *testing.T) {
 				x.ok(x.qs[0].EnqueueWriteRect(bg, b, runtime.Box{Row: 200}, make([]byte, 2000), runtime.Box{Row: 200}, [3]uint64{100, 10, 1}))
 			})
 		}, us + 100 + 1000},
+		{"each moves a multiple of what memory moves at least", "", "row_bytes: 64 B", func(x *whole) uint64 {
+			b := x.buffer(size)
+			return x.takes(func() {
+				x.ok(x.qs[0].EnqueueWriteRect(bg, b, runtime.Box{Row: 200}, make([]byte, 2000), runtime.Box{Row: 200}, [3]uint64{100, 10, 1}))
+			})
+		}, us + 1280},
 		{"a hop that is a kernel below waits for the receiver's", "", "copies_wait_for_kernels: [inside, peer]", func(x *whole) uint64 {
 			b := x.on(0, size)
 			return x.launched(func() { x.ok(x.qs[0].EnqueueMigrateTo(bg, []*runtime.Buffer{b}, []mem.MemoryID{2})) }, 1)

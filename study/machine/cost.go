@@ -91,7 +91,7 @@ func (m *Machine) Copy(from, to int, size uint64) virtual.Work {
 		return flowing(w)
 	}
 	class := virtual.ClassOf(from, to)
-	if w.Setup, w.Row = said(d.Classes.list()[class].Setup, d.Copy), d.Row; from == 0 || to == 0 {
+	if w.Setup, w.Row, w.Grain = said(d.Classes.list()[class].Setup, d.Copy), d.Row, d.RowBytes; from == 0 || to == 0 {
 		table := d.PageableUp
 		if class == virtual.Down {
 			table = d.PageableDown

@@ -118,7 +118,8 @@ type Device struct {
 	Kernels      []kernel     `json:"known_kernels,omitempty"`
 	Classes      classes      `json:"classes,omitzero" yaml:"classes"`
 	HandOver     handOvers    `json:"handover,omitzero" yaml:"handover"`
-	Row          uint64       `json:"row_ns,omitempty" yaml:"rows" unit:"time"` // of a copy of rows, for each beside its bytes
+	Row          uint64       `json:"row_ns,omitempty" yaml:"rows" unit:"time"`          // of a copy of rows, for each beside its bytes
+	RowBytes     uint64       `json:"row_bytes,omitempty" yaml:"row_bytes" unit:"bytes"` // of a copy of rows: each moves a multiple of so many; 0 is what it has
 	ByKernels    []string     `json:"copies_wait_for_kernels,omitempty" yaml:"copies_wait_for_kernels"`
 	Cores        uint64       `json:"cores,omitempty" yaml:"cores" from:"1" to:"1024"` // of the host, which its kernels and copies share with others'
 	// Of copies up from memory of the program's own and down to it, by size, in place of what others cost.
