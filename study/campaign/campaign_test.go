@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -43,6 +44,8 @@ type site struct {
 	js     jetstream.JetStream
 	id     string
 	url    string
+	own    *nats.Conn // the coordinator's
+	stop   context.CancelFunc
 	done   chan error
 }
 
@@ -71,20 +74,28 @@ func beginWith(t *testing.T, values string, as func(*campaign.Sweep) campaign.Wo
 	s.rows, s.config, s.url = rows, c, server.ClientURL()
 	s.co = &campaign.Coordinator{Name: "c", Owner: "me", Build: "this", Work: as(&campaign.Sweep{Rows: rows, Config: c}), Sync: j.Sync, Say: t.Logf}
 	require.NoError(t, s.co.Probe(t.Context()))
-	own, err := campaign.Connect(server.ClientURL(), "coordinator")
+	s.own, err = campaign.Connect(server.ClientURL(), "coordinator")
 	require.NoError(t, err)
-	t.Cleanup(own.Close)
+	t.Cleanup(s.own.Close)
 	s.nc, err = campaign.Connect(server.ClientURL(), "worker")
 	require.NoError(t, err)
 	t.Cleanup(s.nc.Close)
 	s.js, err = jetstream.New(s.nc)
 	require.NoError(t, err)
-	go func() { s.done <- s.co.Run(t.Context(), own) }()
+	s.run(t)
 	require.Eventually(t, func() bool {
 		_, err := s.js.Consumer(t.Context(), "GODWIT_"+s.id+"_UNITS", "workers")
 		return err == nil
 	}, time.Minute, time.Millisecond)
 	return s
+}
+
+// run has the coordinator run until stop.
+func (s *site) run(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	t.Cleanup(stop)
+	s.stop = stop
+	go func() { s.done <- s.co.Run(ctx, s.own) }()
 }
 
 // work has a worker of a build work until the campaign ends.
@@ -285,6 +296,32 @@ func TestAFullDiskIsSaid(t *testing.T) {
 	require.Empty(t, s.co.Status().Trouble)
 }
 
+// TestACoordinatorThatBeginsAnewCostsNoUnit: workers have a unit each when another coordinator publishes what is missing. They leave it after
+// the chunk that they are at, which stays a chunk: what is made twice is at most one chunk of each worker, and each time.
+func TestACoordinatorThatBeginsAnewCostsNoUnit(t *testing.T) {
+	const points, jobs, times = 1500, 2, 2
+	s := begin(t, "1..1500")
+	units, err := s.js.Stream(t.Context(), "GODWIT_"+s.id+"_UNITS")
+	require.NoError(t, err)
+	chunk, err := strconv.Atoi(units.CachedInfo().Config.Metadata["chunk"])
+	require.NoError(t, err)
+	w := &campaign.Worker{Campaign: "c", Name: "w", Jobs: jobs, Makers: campaign.Makers{Build: "this", Complete: func(*sweep.Config) {}}}
+	worked := make(chan error, 1)
+	go func() { worked <- w.Work(t.Context(), s.nc) }()
+	for range times {
+		have := s.rows.Have()
+		require.Eventually(t, func() bool { return s.rows.Have() > have || have == points }, time.Minute, time.Millisecond)
+		s.stop()
+		require.ErrorIs(t, <-s.done, context.Canceled)
+		s.run(t)
+	}
+	require.NoError(t, <-s.done)
+	require.NoError(t, <-worked)
+	require.Equal(t, points, s.rows.Have())
+	require.NoError(t, s.co.Finding())
+	require.LessOrEqual(t, w.Made(), points+times*jobs*chunk, "chunks of %d", chunk)
+}
+
 // TestANameHasOneCoordinator: another is refused, the same is not, and neither is another once it has ended.
 func TestANameHasOneCoordinator(t *testing.T) {
 	s := begin(t, "1..10")
@@ -327,7 +364,7 @@ func TestFiguresAreServed(t *testing.T) {
 func TestAUnitsChunksAreWithinIt(t *testing.T) {
 	for text, want := range map[string]int{
 		`{"lo":4,"hi":9,"chunk":2}`:                   2,
-		`{"lo":4,"hi":9,"chunk":7}`:                   5,
+		`{"lo":4,"hi":9,"chunk":7}`:                   3,
 		`{"lo":4,"hi":9,"chunk":9223372036854775807}`: 5,
 	} {
 		first, err := campaign.ParseUnit(text)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"sync"
 	"time"
 
@@ -153,19 +154,41 @@ func (r *running) run(ctx context.Context) error {
 	return r.end(ctx)
 }
 
+// sizes takes those of the units that are there, of a run before: chunks that workers have from it are chunks yet.
+func (r *running) sizes(ctx context.Context) error {
+	units, err := r.js.Stream(ctx, unitsOf(r.id))
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	had := units.CachedInfo().Config.Metadata
+	chunk, _ := strconv.Atoi(had["chunk"]) // 0 of a stream that tells none
+	unit, _ := strconv.Atoi(had["unit"])
+	if chunk > 0 && unit > 0 && unit%chunk == 0 {
+		r.chunk, r.unit = chunk, unit
+	}
+	return nil
+}
+
 // begin makes the streams anew, and listens.
 func (r *running) begin(ctx context.Context) (err error) {
+	if err := r.sizes(ctx); err != nil {
+		return err
+	}
 	for _, name := range []string{unitsOf(r.id), rowsOf(r.id)} {
 		if err := r.js.DeleteStream(ctx, name); err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
 			return err
 		}
 	}
 	one := jetstream.StreamConfig{Name: unitsOf(r.id), Subjects: []string{topic(r.id, "unit.>")}, Retention: jetstream.WorkQueuePolicy,
-		Discard: jetstream.DiscardNew, DiscardNewPerSubject: true, MaxMsgsPerSubject: 1, Storage: jetstream.FileStorage, Replicas: 1}
+		Discard: jetstream.DiscardNew, DiscardNewPerSubject: true, MaxMsgsPerSubject: 1, Storage: jetstream.FileStorage, Replicas: 1,
+		Metadata: map[string]string{"chunk": strconv.Itoa(r.chunk), "unit": strconv.Itoa(r.unit)}}
 	if r.units, err = r.js.CreateStream(ctx, one); err != nil {
 		return err
 	}
-	one.Name, one.Subjects, one.Retention, one.AllowDirect = rowsOf(r.id), []string{topic(r.id, "rows.>")}, jetstream.LimitsPolicy, true
+	one.Name, one.Subjects, one.Retention, one.AllowDirect, one.Metadata = rowsOf(r.id), []string{topic(r.id, "rows.>")}, jetstream.LimitsPolicy, true, nil
 	if r.rows, err = r.js.CreateStream(ctx, one); err != nil {
 		return err
 	}
@@ -309,6 +332,7 @@ func (r *running) refill(ctx context.Context) error {
 			r.next = n
 			return nil
 		}
+		hi = min(hi, lo-lo%r.chunk+r.unit) // whole chunks
 		if err := r.publish(within, lo, hi, r.chunk); err != nil {
 			return err
 		}

@@ -83,8 +83,15 @@ func parseUnit(data []byte) (u unit, err error) {
 	if err = json.Unmarshal(data, &u); err == nil && (u.Lo < 0 || u.Hi <= u.Lo || u.Chunk < 1) {
 		err = fmt.Errorf("a unit of %d to %d by %d: %w", u.Lo, u.Hi, u.Chunk, mem.ErrInvalidValue)
 	}
-	u.Chunk = min(u.Chunk, u.Hi-u.Lo) // else the sum of an index and it might wrap
 	return u, err
+}
+
+// next is where the chunk ends that lo is in. Chunks begin at multiples of their size, whatever the units are.
+func (u *unit) next(lo int) int {
+	if left := u.Chunk - lo%u.Chunk; left < u.Hi-lo {
+		return lo + left
+	}
+	return u.Hi
 }
 
 // publishOnce publishes a message unless its subject has one: it reports whether it had.

@@ -163,6 +163,7 @@ func (w *Worker) lease(ctx context.Context, maker maker, id string) error {
 		within, cancel := context.WithTimeout(ctx, asking)
 		cons, err := w.js.Consumer(within, unitsOf(id), consumer)
 		if err == nil {
+			l.units, l.since = cons, cons.CachedInfo().Created
 			l.rows, err = w.js.Stream(within, rowsOf(id))
 		}
 		cancel()
@@ -190,7 +191,12 @@ type leaser struct {
 	maker maker
 	id    string
 	rows  jetstream.Stream
+	units jetstream.Consumer
+	since time.Time // when units was made
 }
+
+// errAnew is that a coordinator has begun anew: the points of a unit are in others since.
+var errAnew = errors.New("the units are others")
 
 // errPoint is a point that cannot be made here.
 var errPoint = errors.New("a point cannot be made")
@@ -211,12 +217,11 @@ func (l *leaser) make(ctx context.Context, msg jetstream.Msg) error {
 			}
 		}
 	}()
-	again := true // somebody was at it before, perhaps
-	if meta, err := msg.Metadata(); err == nil {
-		again = meta.NumDelivered > 1
-	}
-	for lo := u.Lo; lo < u.Hi; lo += u.Chunk {
-		if err := l.chunk(ctx, u, lo, min(lo+u.Chunk, u.Hi), again); err != nil && !errors.Is(err, errGone) {
+	for lo := u.Lo; lo < u.Hi; lo = u.next(lo) {
+		if lo > u.Lo && l.anew(ctx) {
+			return errAnew
+		}
+		if err := l.chunk(ctx, u, lo, u.next(lo)); err != nil && !errors.Is(err, errGone) {
 			return err
 		}
 	}
@@ -228,12 +233,21 @@ func (l *leaser) make(ctx context.Context, msg jetstream.Msg) error {
 	return nil
 }
 
-// chunk makes the rows of indices lo to hi, without hi, and publishes them, unless they are there.
-func (l *leaser) chunk(ctx context.Context, u unit, lo, hi int, again bool) error {
-	if again {
-		if there, err := l.stored(ctx, chunkSubject(l.id, lo, hi)); err == nil && there != nil {
-			return nil
-		}
+// anew says whether a coordinator has begun anew since units were asked for. Who cannot ask goes on: what it makes is not lost.
+func (l *leaser) anew(ctx context.Context) bool {
+	if !l.nc.IsConnected() {
+		return false
+	}
+	within, cancel := context.WithTimeout(ctx, asking)
+	defer cancel()
+	info, err := l.units.Info(within)
+	return err == nil && !info.Created.Equal(l.since)
+}
+
+// chunk makes the rows of indices lo to hi, without hi, and publishes them, unless somebody has.
+func (l *leaser) chunk(ctx context.Context, u unit, lo, hi int) error {
+	if there, err := l.stored(ctx, chunkSubject(l.id, lo, hi)); err == nil && there != nil {
+		return nil
 	}
 	var body []byte
 	begins := []int{0} // of the lines in body
