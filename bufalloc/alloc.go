@@ -54,6 +54,9 @@ func (r *Region) Alloc(size, align uint64) (Chunk, error) {
 		}
 	}
 	n := &ns[i]
+	if n.addr > r.roof() {
+		return r.allocLong(size, align)
+	}
 	rest := n.size - need
 	switch {
 	case rest != 0 && b.count <= scant:

@@ -159,9 +159,19 @@ func (b *bins) find(r *Region, size, align uint64) (uint32, uint64) {
 		i := b.search(ns, size, align, &r.s)
 		return i, b.place(ns, i, size, align)
 	}
-	bin := binOf(size)
+	i := b.pick(r, size, align)
+	if b.fit {
+		i = b.under(r, i, size, align)
+	}
+	return i, b.place(ns, i, size, align)
+}
+
+// pick is a good fit: the head of the request's own bin or of a higher one; under Fit any
+// hole that holds it before there is none.
+func (b *bins) pick(r *Region, size, align uint64) uint32 {
+	ns, bin := r.nodes, binOf(size)
 	if h := b.head[bin]; b.fit && holds(&ns[h], size, align) {
-		return h, b.place(ns, h, size, align)
+		return h
 	}
 	// Any hole of a higher bin holds the size; a hole of the bins above that of
 	// size+align-1 holds it wherever it lies.
@@ -170,20 +180,17 @@ func (b *bins) find(r *Region, size, align uint64) (uint32, uint64) {
 		k = b.lower(ns, k, size)
 	}
 	if ok && holds(&ns[b.head[k]], size, align) {
-		h := b.head[k]
-		return h, b.place(ns, h, size, align)
+		return b.head[k]
 	}
 	if sum := size + align - 1; ok && sum > size {
 		if k, ok := b.from(binOf(sum) + 1); ok {
-			h := b.head[k]
-			return h, b.place(ns, h, size, align)
+			return b.head[k]
 		}
 	}
 	if !b.fit {
-		return 0, 0
+		return 0
 	}
-	i := b.scan(ns, bin, size, align, &r.s)
-	return i, b.place(ns, i, size, align)
+	return b.scan(ns, bin, size, align, &r.s)
 }
 
 // scan is the last resort: every hole of the candidate bins, smallest bins

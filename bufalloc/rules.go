@@ -22,6 +22,11 @@ package bufalloc
 //     chunks of one size side by side leave holes that are multiples of it. Not
 //     in holes of an eighth of the region or more, which are not worth cutting so.
 //  6. Before failing, Fit searches in full.
+//  7. A request that is not searched for goes above a roof, a quarter above the live
+//     bytes, only where no hole below holds it: the smallest of the bins' heads below the
+//     roof, else the lowest. This is first fit's half: small chunks come down when little is
+//     live, and best fit's worst case, little holes at ever higher addresses that fit
+//     best, is none.
 type rules struct {
 	size  uint64 // the region's
 	few   uint64 // requests from this size on are searched for (rule 3)
@@ -35,6 +40,7 @@ const (
 	wideFraction  = 8
 	alikeFraction = 40
 	sparse        = 4096 // holes are few up to here (rule 2)
+	roofFraction  = 4    // the roof is this part of the live bytes above them (rule 7)
 )
 
 // resize tells the rules the size of the region.
@@ -60,6 +66,24 @@ func (b *bins) lower(ns []node, k uint32, size uint64) uint32 {
 		return next
 	}
 	return k
+}
+
+// roof is the address that rule 7 speaks of.
+func (r *Region) roof() uint64 {
+	live := r.s.Live + r.s.Slack
+	return r.base + live + live/roofFraction
+}
+
+// under is rule 7: hole i, or a better one where it is above the roof.
+func (b *bins) under(r *Region, i uint32, size, align uint64) uint32 {
+	ns, roof := r.nodes, r.roof()
+	for k, ok := b.from(binOf(size)); ok && ns[i].addr > roof; k, ok = b.from(k + 1) {
+		r.s.ScanSteps++
+		if h := b.head[k]; ns[h].addr < ns[i].addr && holds(&ns[h], size, align) {
+			i = h
+		}
+	}
+	return i
 }
 
 // search is rule 3. It finds a hole wherever there is one.

@@ -17,7 +17,7 @@ type Stats struct {
 	Frees       uint64 // chunks freed since Reset, a count
 	Failures    uint64 // requests that did not fit since Reset, a count
 	Scans       uint64 // searches in full as a last resort (Fit) since Reset, a count
-	ScanSteps   uint64 // holes looked at in those, in Fit's bounded searches for large requests and in first fit's tree, a count
+	ScanSteps   uint64 // holes looked at in those, in Fit's bounded searches for large requests and above its roof, and in first fit's tree, a count
 	Bookkeeping uint64 // held by nodes, which grow with the chunks; the bins of Fit and GoodFit are 15 KiB more
 }
 

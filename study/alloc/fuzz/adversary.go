@@ -26,8 +26,9 @@ var challenges = []struct {
 }{
 	{robson, endless},
 	{robson, underBound},
-	{creep(1900), endless},
-	{creep(2), endless},
+	{creep(1900, false), endless},
+	{creep(2, false), endless},
+	{creep(2, true), endless},
 }
 
 // endless is a region that no play of so many operations fills.
@@ -176,14 +177,25 @@ func robsonSize(limit int) (peak uint64, steps int) {
 // A play of n steps has n units and two chunks of the largest size live, and an
 // extent of n times that size. The first gap decides whom it hurts the most: large
 // ones the plain best fit, small ones a strategy that takes the smallest hole for
-// small requests alone, as Fit does.
-func creep(first uint64) adversary {
-	return func(b *board, _ int, r *rand.Rand) error {
-		gap, step := first, uint64(1)
+// small requests alone. Fit does so below a roof over the live bytes (bufalloc's rule 7),
+// which a chunk below all others raises: the floor. It counts as live itself, so that more
+// than so many units as there are operations hurt less.
+func creep(first uint64, floored bool) adversary {
+	return func(b *board, limit int, r *rand.Rand) error {
+		gap, step, floor := first, uint64(1), uint64(0)
+		if floored {
+			floor = uint64(limit)
+		}
 		if r != nil {
 			gap = 1 << r.IntN(11)
 			gap += r.Uint64N(gap)
 			step = 1 + r.Uint64N(1+gap/16) // for those that tell sizes apart by bins
+			floor *= r.Uint64N(8)
+		}
+		if floor > 0 {
+			if _, err := b.alloc(floor); err != nil {
+				return err
+			}
 		}
 		return b.creep(gap, step)
 	}

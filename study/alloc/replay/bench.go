@@ -18,15 +18,17 @@ type BenchOptions struct {
 }
 
 // BenchRow is one contender on one workload, in a region of twice the peak of
-// live bytes. A pair is a free and an allocation. Times are medians over the
-// rounds; Ratio is the median of the ratios to the yardstick in the same round.
-// BestNS and BestRatio are what a busy machine disturbs least.
+// live bytes. A pair is a free and an allocation. Times are processor time of the
+// thread, medians over the rounds; Ratio is the median of the ratios to the yardstick in
+// the same round, and Low to High is where it lies with 95 % confidence.
 type BenchRow struct {
 	Workload   string   `json:"workload" show:"workload"`
 	Contender  string   `json:"contender" show:"contender"`
 	Live       int      `json:"live"` // live chunks at most
 	NSPerPair  float64  `json:"ns_per_pair" show:"ns/pair|%.1f|-"`
-	Ratio      float64  `json:"ratio" show:"ratio|%.2f|-"`              // to the yardstick
+	Ratio      float64  `json:"ratio" show:"ratio|%.2f|-"`    // to the yardstick
+	Low        float64  `json:"ratio_low" show:"from|%.2f|-"` // of Ratio's interval
+	High       float64  `json:"ratio_high" show:"to|%.2f|-"`
 	BestNS     float64  `json:"best_ns_per_pair" show:"best ns|%.1f|-"` // every batch at its least over the rounds
 	BestRatio  float64  `json:"best_ratio" show:"best ratio|%.2f|-"`    // of the least times: what a busy machine disturbs least
 	Worst      *worstOp `json:"worst_op,omitempty" show:"worst "`
@@ -165,6 +167,7 @@ func (r *BenchRow) sum(t, base *timing) {
 		ratios[i] = t.ns[i] / base.ns[i]
 	}
 	r.NSPerPair, r.Ratio = median(t.ns)/t.st.pairs(), median(ratios)
+	r.Low, r.High = interval(ratios)
 	var own, yard float64
 	for i, b := range t.batches {
 		if !math.IsInf(b, 1) {

@@ -14,9 +14,9 @@ type contender interface {
 	// grow runs the stream once to its peak, so that later nothing grows, and
 	// says how many bytes its bookkeeping uses and has set aside; 0: unknown.
 	grow() (used, aside uint64, err error)
-	// round starts over, times the operations past Warm, lowers batches[k] to the
-	// ns of each batch of batchOps, and lowers least[i] to those of each operation
-	// in another pass.
+	// round starts over, times the operations past Warm, lowers batches[k] to the ns of
+	// processor time of each batch of batchOps, and lowers least[i] to those on the clock
+	// of each operation in another pass.
 	round(ctx context.Context, batches, least []float64) (lap, error)
 	// scanned says which operations search in full as a last resort; nil for none.
 	scanned() map[int]bool
@@ -25,16 +25,15 @@ type contender interface {
 
 // lap is what a round shows.
 type lap struct {
-	ns       float64 // of all operations past Warm
+	ns       float64 // processor time of all operations past Warm
 	failures int
 	mallocs  uint64 // on the Go heap
 	timed    bool   // false where the contender cannot be timed
 }
 
-// batchOps is the number of operations of a batch: few enough that a busy
-// machine leaves each of them alone in some round, many enough that the clock
-// costs nothing.
-const batchOps = 512
+// batchOps is the number of operations of a batch: few enough that others use the caches
+// little meanwhile in some round, many enough that asking for the time costs nothing.
+const batchOps = 2048
 
 // performer is an allocator in this process: what local times.
 type performer interface {
@@ -83,6 +82,8 @@ func (c *local) round(ctx context.Context, batches, least []float64) (l lap, err
 		return lap{}, err
 	}
 	l.timed = true
+	runtime.LockOSThread() // whose time counts
+	defer runtime.UnlockOSThread()
 	c.x.reset()
 	l.failures = c.run(c.st.Ops[:c.st.Warm])
 	timed := c.st.Ops[c.st.Warm:]
@@ -90,9 +91,9 @@ func (c *local) round(ctx context.Context, batches, least []float64) (l lap, err
 	runtime.ReadMemStats(&before)
 	for k := 0; len(timed) > 0; k++ {
 		n := min(batchOps, len(timed))
-		start := time.Now()
+		start := threadTime()
 		l.failures += c.run(timed[:n])
-		took := float64(time.Since(start).Nanoseconds())
+		took := float64(threadTime() - start)
 		batches[k] = min(batches[k], took)
 		l.ns += took
 		timed = timed[n:]

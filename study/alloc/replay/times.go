@@ -89,3 +89,18 @@ func median(v []float64) float64 {
 	s := slices.Sorted(slices.Values(v))
 	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
 }
+
+// interval is where the median of what v was drawn from lies, with 95 % confidence where v
+// has six values or more, whatever the distribution: so many values are left out at either
+// end as have both tails of the binomial distribution at no more than 5 %.
+func interval(v []float64) (low, high float64) {
+	s := slices.Sorted(slices.Values(v))
+	n, k := len(s), 0
+	term := math.Exp2(-float64(n)) // of k values below the median
+	for tail := term; ; k++ {
+		term *= float64(n-k) / float64(k+1)
+		if tail += term; 2*tail > 0.05 || 2*(k+1) >= n {
+			return s[k], s[n-1-k]
+		}
+	}
+}

@@ -75,7 +75,7 @@ What is asked by lines takes no times.`,
 	fl.StringSliceVarP(&f.strategies, "strategy", "s", []string{"fit", "bestfit", "goodfit"}, "strategies, or all")
 	fl.IntSliceVar(&f.live, "live", []int{1000, 10000, 100000}, "live chunks of W1")
 	fl.IntVar(&f.pairs, "pairs", 200000, "timed pairs of free and allocation")
-	fl.IntVar(&f.rounds, "rounds", 5, "rounds that the medians are over")
+	fl.IntVar(&f.rounds, "rounds", 7, "rounds that the medians are over")
 	patienceFlag(fl, &f.patience)
 	fl.StringVar(&f.faults, "faults", "godwit-faults", "directory for the streams that show an allocator's faults")
 	fl.StringVar(&f.pocl, "pocl", "", "PoCL's source: an archive or a tree (default /usr/src/pocl.tar.xz; - leaves it out)")

@@ -222,7 +222,7 @@ var units = []struct {
 	{"rows/s", regexp.MustCompile(`rows_per_s$`)},
 	{"count", regexp.MustCompile(`^campaign\.`)},
 	{"none", regexp.MustCompile(`\.(seed|score|score_before_shrinking)$`)},
-	{"ratio", regexp.MustCompile(`\.(at_peak|max|mean|best_ratio|ratio|speed|overhead|overhead_max|safe|safe_max|price|robson|hit_rate|busy_share|spread|\w+_spread|\w+_error)$|Case\.error$`)},
+	{"ratio", regexp.MustCompile(`\.(at_peak|max|mean|best_ratio|ratio|ratio_low|ratio_high|speed|overhead|overhead_max|safe|safe_max|price|robson|hit_rate|busy_share|spread|\w+_spread|\w+_error)$|Case\.error$`)},
 	{"percent", regexp.MustCompile(`_percent$`)},
 	{"operations/s", regexp.MustCompile(`operations_per_s$`)},
 	{"bytes/s", regexp.MustCompile(`bytes_per_s$`)},
