@@ -107,11 +107,26 @@ type QueueOptions struct {
 	Name       string // for timelines and traces
 	OutOfOrder bool   // commands start when their waits are reached, in any order
 	Profiling  bool   // keep times, see Queue.Times
+	// Priority is a hint: of commands that are ready, those of queues of higher priority begin first, where a driver can have that.
+	Priority Priority
 	// OnFail, where not nil, is told of every point that fails, before the
 	// point counts as reached for anybody: whoever sees a failure can rely on
 	// OnFail having returned. It must not block.
 	OnFail func(p mem.Point, cause error)
 }
+
+// Priority is a queue's, among those of a context.
+type Priority int8
+
+// The priorities; that of queues that nothing is said of is PriorityNormal.
+const (
+	PriorityLow Priority = iota - 1
+	PriorityNormal
+	PriorityHigh
+)
+
+// MostOvertaken is how often a simulated device lets a ready command be overtaken by those of higher priority.
+const MostOvertaken = 64
 
 // WaitMode says what a wait may do with the thread of its caller.
 type WaitMode uint8

@@ -151,6 +151,7 @@ type Context struct {
 	locks     locks              // has its own lock
 	windows   windows            // has its own lock
 	mover     *mover.Mover       // has its own lock
+	highest   devices.Priority   // protected by mu: of queues
 	align     uint64             // immutable: of the ends of blocks
 
 	room      roomCounts                      // safe without the lock

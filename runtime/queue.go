@@ -19,6 +19,9 @@ type QueueOptions struct {
 	Name       string // for errors and traces; made up where empty
 	OutOfOrder bool   // commands start when what they wait for is done, in any order
 	Profiling  bool   // keep times, see Event.Times
+	// Priority says whose copies and commands go first (docs/design/requests.md#priorities). Copies for queues below the highest priority among the context's give
+	// way to others: of such, however many, at most Options.Chunk (4 MiB where that is 0) is before another copy.
+	Priority devices.Priority
 }
 
 // Queue is the user's way to give commands to one device. In an in-order queue
@@ -52,16 +55,17 @@ func (q *Queue) With(o CommandOptions) *Queue {
 
 // queueState is a queue, by whatever it is given commands.
 type queueState struct {
-	self      *Queue        // immutable: without options
-	c         *Context      // immutable
-	name      string        // immutable
-	mem       mem.MemoryID  // immutable
-	inOrder   bool          // immutable
-	profiling bool          // immutable
-	dev       devices.Queue // immutable
-	line      *mem.Timeline // immutable: dev's
-	prompt    bool          // immutable: dev is never to be flushed (devices.Prompt)
-	of        *Queue        // immutable: for which it stands in a recording (Context.RecordApart); else nil
+	self      *Queue           // immutable: without options
+	c         *Context         // immutable
+	name      string           // immutable
+	mem       mem.MemoryID     // immutable
+	inOrder   bool             // immutable
+	profiling bool             // immutable
+	priority  devices.Priority // immutable
+	dev       devices.Queue    // immutable
+	line      *mem.Timeline    // immutable: dev's
+	prompt    bool             // immutable: dev is never to be flushed (devices.Prompt)
+	of        *Queue           // immutable: for which it stands in a recording (Context.RecordApart); else nil
 
 	window window // of commands of requests; has its own lock
 
@@ -91,11 +95,12 @@ func (c *Context) NewQueue(d devices.Device, o QueueOptions) (*Queue, error) {
 		c.queueSeq++
 		o.Name = fmt.Sprintf("%s.q%d", c.topo.Name(id), c.queueSeq)
 	}
-	q := newQueue(&queueState{c: c, name: o.Name, mem: id, inOrder: !o.OutOfOrder, profiling: o.Profiling})
+	q := newQueue(&queueState{c: c, name: o.Name, mem: id, inOrder: !o.OutOfOrder, profiling: o.Profiling, priority: o.Priority})
 	q.dev, err = d.NewQueue(devices.QueueOptions{
 		Name:       o.Name,
 		OutOfOrder: o.OutOfOrder,
 		Profiling:  o.Profiling || c.tellsEnds(),
+		Priority:   o.Priority,
 		OnFail:     q.onFail,
 	})
 	if err != nil {
@@ -105,9 +110,26 @@ func (c *Context) NewQueue(d devices.Device, o QueueOptions) (*Queue, error) {
 	q.window.ws, q.window.inOrder = &c.windows, q.inOrder
 	_, q.prompt = q.dev.(devices.Prompt)
 	c.queues = append(c.queues, q)
+	c.rank()
 	c.gates.lines[q.line] = true
 	c.listQueues(q)
 	return q, nil
+}
+
+// rank finds the highest priority of open queues. c.mu is held.
+func (c *Context) rank() {
+	c.highest = devices.PriorityLow
+	for _, q := range c.queues {
+		c.highest = max(c.highest, q.priority)
+	}
+}
+
+// givesWay is the queue's timeline where copies for it give way to others, and else nil. c.mu is held.
+func (q *Queue) givesWay() *mem.Timeline {
+	if q.priority >= q.c.highest {
+		return nil
+	}
+	return q.line
 }
 
 func newQueue(s *queueState) *Queue {
@@ -409,6 +431,7 @@ func (q *Queue) ended(done chan struct{}, err error) {
 		return
 	}
 	c.queues = slices.DeleteFunc(c.queues, func(x *Queue) bool { return x == q.self })
+	c.rank()
 	c.listQueues(q)
 	c.gates.forget(q.line)
 }

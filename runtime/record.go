@@ -87,7 +87,7 @@ func (c *Context) Record(queues ...*Queue) (*Recording, error) {
 // recorded command before them: markers and barriers without a list wait for nothing else.
 func (c *Context) RecordApart(queues ...*Queue) (*Recording, error) {
 	return c.recordOn(queues, func(q *Queue) *Queue {
-		return newQueue(&queueState{c: c, name: q.name, mem: q.mem, inOrder: q.inOrder, profiling: q.profiling, dev: q.dev, line: q.line, prompt: q.prompt, of: q})
+		return newQueue(&queueState{c: c, name: q.name, mem: q.mem, inOrder: q.inOrder, profiling: q.profiling, priority: q.priority, dev: q.dev, line: q.line, prompt: q.prompt, of: q})
 	})
 }
 

@@ -206,6 +206,7 @@ func (r *replay) prepared(req *request, in *Bindings, wait []Event) (Event, erro
 	if err := r.begin(req.q, in, wait); err != nil {
 		return Event{}, err
 	}
+	c.scratch.transfer.For = req.q.givesWay()
 	if err := g.enter(req); err != nil {
 		return Event{}, req.failed(err)
 	}

@@ -207,6 +207,9 @@ func (c *Context) help(ctx context.Context, req *request, so *tries, err error) 
 		began := c.by.Now()
 		if len(room.points) > 0 {
 			room.points = req.of.orOver(room.points)
+			for _, p := range room.points {
+				c.mover.Raise(p)
+			}
 		}
 		err := c.waitForFree(ctx, room, &so.waits)
 		c.room.waits.Add(1)
@@ -237,6 +240,7 @@ func (c *Context) enqueue(req *request, in *borrowed, called int64) (Event, erro
 	if err := req.of.takes(q, req.op); err != nil { // aborted since, perhaps while this waited for room
 		return Event{}, err
 	}
+	s.transfer.For = q.givesWay()
 	if err := c.plan(req, in); err != nil {
 		return Event{}, req.failed(err)
 	}
@@ -597,6 +601,11 @@ func (c *Context) execute(req *request, l *Launch) (p mem.Point, err error) {
 // host, it is a gate. c.mu is held.
 func (c *Context) submitCommand(req *request, cmd *devices.Command) (mem.Point, error) {
 	s, gate := &c.scratch, gateSet(0)
+	if s.transfer.For == nil {
+		for i := range s.waits {
+			c.mover.Raise(s.waits[i].Point)
+		}
+	}
 	if req.op == opHostCall || req.op == opSVMFree {
 		gate = c.gates.shut(true)
 	}

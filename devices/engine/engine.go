@@ -86,8 +86,8 @@ type engine struct {
 	launches sync.Pool // of *launch
 
 	mu        sync.Mutex
-	ready     fifo     // protected by mu
-	serial    fifo     // protected by mu: ready launches, where they are serial
+	ready     lines    // protected by mu
+	serial    lines    // protected by mu: ready launches, where they are serial
 	launching bool     // protected by mu: one of them runs
 	jobs      []*job   // protected by mu: parallel work, once for each helper that it wants
 	idle      int      // protected by mu: workers in wake.Wait and not yet signalled
@@ -116,6 +116,34 @@ func (f *fifo) pop() *record {
 		f.tail = nil
 	}
 	return r
+}
+
+// lines are ready records by their queues' priorities, which are popped before those of lower priority, but one that was overtaken too often.
+type lines struct {
+	of        [devices.PriorityHigh - devices.PriorityLow + 1]fifo
+	n         int
+	overtaken int // how often in a row those of lower priority were
+}
+
+func (l *lines) push(r *record) {
+	l.of[r.q.opts.Priority-devices.PriorityLow].push(r)
+	l.n++
+}
+
+func (l *lines) pop() *record {
+	l.n--
+	best, least := -1, -1
+	for i := range l.of {
+		if l.of[i].head != nil {
+			if best = i; least < 0 {
+				least = i
+			}
+		}
+	}
+	if l.overtaken++; best == least || l.overtaken > devices.MostOvertaken {
+		best, l.overtaken = least, 0
+	}
+	return l.of[best].pop()
 }
 
 // newEngine returns an engine without goroutines; they start with the first
@@ -202,12 +230,12 @@ func (e *engine) work() {
 			j.work()
 			j.busy.Done()
 			e.mu.Lock()
-		case e.ready.head != nil:
+		case e.ready.n > 0:
 			r := e.ready.pop()
 			e.mu.Unlock()
 			r.run()
 			e.mu.Lock()
-		case e.serial.head != nil && !e.launching:
+		case e.serial.n > 0 && !e.launching:
 			e.launching = true
 			r := e.serial.pop()
 			e.mu.Unlock()
@@ -228,7 +256,7 @@ func (e *engine) work() {
 func (e *engine) hostCall(f func(context.Context) error) error {
 	e.mu.Lock()
 	e.limit++
-	if e.ready.head != nil || e.serial.head != nil {
+	if e.ready.n > 0 || e.serial.n > 0 {
 		e.callWorker()
 	}
 	e.mu.Unlock()

@@ -47,6 +47,9 @@ func (c Ready) Command() *devices.Command {
 	return &c.r.work.cmd
 }
 
+// Priority is that of its queue.
+func (c Ready) Priority() devices.Priority { return c.r.q.opts.Priority }
+
 // Queued is when the command came, where the queue keeps times.
 func (c Ready) Queued() uint64 {
 	if c.r.work == nil {

@@ -64,8 +64,11 @@ var (
 	_ devices.Runner = (*Queue)(nil)
 )
 
-// newQueue opens a queue. It fails with mem.ErrClosed after Close.
+// newQueue opens a queue. It fails with mem.ErrClosed after Close, and with mem.ErrInvalidValue where there is no such priority.
 func (e *engine) newQueue(opts devices.QueueOptions) (devices.Queue, error) {
+	if p := opts.Priority; p < devices.PriorityLow || p > devices.PriorityHigh {
+		return nil, fmt.Errorf("queue %q: priority %d: %d to %d: %w", opts.Name, p, devices.PriorityLow, devices.PriorityHigh, mem.ErrInvalidValue)
+	}
 	q := &Queue{engine: e, opts: opts, line: mem.NewTimeline(opts.Name, !opts.OutOfOrder, opts.OnFail)}
 	q.line.SleepBy(e.by.Sleeper())
 	q.drained = e.by.Cond(&q.mu)

@@ -56,7 +56,7 @@ type Machine interface {
 }
 
 // Work is what a command costs. It waits for a place on its engine, first come first
-// served, and holds it for Setup, and then until its bytes have gone over the network and
+// served among those of queues of one priority, and holds it for Setup, and then until its bytes have gone over the network and
 // Least has passed since Setup. Its point is reached Latency later; so what waits for an
 // engine overlaps the latency of what was there before.
 type Work struct {

@@ -17,19 +17,20 @@ type task struct {
 	part part         // which
 	cmd  *devices.Command
 
-	work     Work
-	on       int // memory of the queue's device
-	from, to int
-	left     int8 // of its bytes and its least time
-	active   bool // begun and not ended
-	early    bool // its bytes move when it starts, else when it ends
-	ready    uint64
-	by       mem.Point // its cause
-	handed   uint64
-	started  uint64
-	behind   mem.Point
-	err      error
-	next     *task // waits for the same engine
+	work      Work
+	on        int // memory of the queue's device
+	from, to  int
+	left      int8 // of its bytes and its least time
+	active    bool // begun and not ended
+	early     bool // its bytes move when it starts, else when it ends
+	ready     uint64
+	by        mem.Point // its cause
+	handed    uint64
+	started   uint64
+	behind    mem.Point
+	err       error
+	next      *task // waits for the same engine
+	overtaken int   // how often by others of higher priority
 
 	hold, submit       uint64   // of its carrier; see handing
 	until              uint64   // then its device has it
@@ -328,13 +329,32 @@ func (w *World) engage(t *task) {
 		w.start(t)
 		return
 	}
-	t.next = nil
-	if e.head == nil {
-		e.head = t
-	} else {
-		e.tail.next = t
+	e.wait(t)
+}
+
+// wait puts a task in line: behind all but those of lower priority, which are not overtaken for ever.
+func (e *copyEngine) wait(t *task) {
+	at := &e.head
+	if e.tail != nil && e.tail.priority() >= t.priority() {
+		at = &e.tail.next
 	}
-	e.tail = t
+	for *at != nil && ((*at).priority() >= t.priority() || (*at).overtaken >= devices.MostOvertaken) {
+		at = &(*at).next
+	}
+	if t.next = *at; t.next == nil {
+		e.tail = t
+	} else {
+		t.next.overtaken++
+	}
+	*at = t
+}
+
+// priority is that of the task's queue; parts of rings are of the mover's queues.
+func (t *task) priority() devices.Priority {
+	if t.ring != nil {
+		return devices.PriorityNormal
+	}
+	return t.c.Priority()
 }
 
 // start begins with a task that has its engine.

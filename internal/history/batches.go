@@ -33,6 +33,9 @@ func (q *faultyBatcher) SubmitBatch(b devices.Batch, to []devices.Queue, waits [
 	f := q.f
 	x := f.draw(callBatch, string(callBatch))
 	if x == faultRefused {
+		if f.pieces { // of a transfer that was accepted before, perhaps
+			f.hitAny()
+		}
 		return errFault
 	}
 	plain := make([]devices.Queue, len(to))

@@ -110,6 +110,8 @@ type Faults struct {
 	seed  uint64  // immutable
 	every int     // immutable
 	only  *strike // immutable; nil strikes at random
+	// pieces says that the runtime may submit what it has accepted long before. Immutable.
+	pieces bool
 
 	mu      sync.Mutex
 	phase   phase                       // protected by mu

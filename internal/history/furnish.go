@@ -22,6 +22,7 @@ func (r *replay) setUp() error {
 	}
 	if r.cfg.Every > 0 || r.cfg.strike != nil {
 		r.faults = newFaults(r.h.Seed, r.cfg.Every, r.cfg.strike)
+		r.faults.pieces = r.cfg.Priorities
 		r.faults.enter(opening)
 		o.Resource = r.faults.Resource
 	}
@@ -64,7 +65,11 @@ func (r *replay) setUp() error {
 func (r *replay) furnish(devs []devices.Device) error {
 	r.account = newAccount(r.c.Topology())
 	for i, d := range append(devs, devs...) { // two queues each
-		q, err := r.c.NewQueue(d, runtime.QueueOptions{Name: fmt.Sprint(UserQueue, i), OutOfOrder: r.cfg.OutOfOrder})
+		o := runtime.QueueOptions{Name: fmt.Sprint(UserQueue, i), OutOfOrder: r.cfg.OutOfOrder}
+		if r.cfg.Priorities {
+			o.Priority = devices.Priority((uint64(i)*5+r.h.Seed)%3) - 1
+		}
+		q, err := r.c.NewQueue(d, o)
 		if err != nil {
 			return err
 		}

@@ -41,6 +41,7 @@ type Config struct {
 	Links      bool   // links between devices are open from the start
 	Waits      bool   // an enqueue that finds no room waits for some, under a context that soon ends
 	OutOfOrder bool
+	Priorities bool          // queues differ in their priorities
 	Graphs     bool          // neighbouring operations are recorded, and replayed as graphs
 	Unchecked  bool          // leave Context.Check out of every step but the last
 	Patience   time.Duration // after which a run that does not end counts as hung; 0 is 30 s

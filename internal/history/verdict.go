@@ -449,11 +449,35 @@ func (v *verdict) story(x *entry) string {
 func (v *verdict) excused(x *entry) bool {
 	for _, h := range v.faults.taken() {
 		transient := !x.first.IsZero() && v.account.transient[h.buffer]
-		if h.epoch == x.epoch && (h.any || transient || v.m.rests(x.op, h)) {
+		if h.epoch == x.epoch && (h.any || transient || v.m.rests(x.op, v.whole(h))) {
 			return true
 		}
 	}
 	return v.m.restsOnUndone(x.op, x.epoch)
+}
+
+// whole makes of a struck piece of a copy that gave way all that the copy was to carry, since it fails as a whole.
+func (v *verdict) whole(h hit) hit {
+	if !v.cfg.Priorities {
+		return h
+	}
+	all := h.bytes
+	of := func(steps []trace.StepRecord) {
+		for i := range steps {
+			if s := &steps[i]; s.Buffer == h.buffer && s.Range.Contains(h.bytes) && s.Point.Err() != nil {
+				all = mem.Range{Start: min(all.Start, s.Range.Start), End: max(all.End, s.Range.End)}
+			}
+		}
+	}
+	for _, c := range v.rec.Commands() {
+		of(c.Steps)
+		of(c.Regrows)
+		for i := range c.Evictions {
+			of(c.Evictions[i].Backs)
+		}
+	}
+	h.bytes = all
+	return h
 }
 
 // readEverything reads all roots on a queue, in runs of bytes that are all lost or all

@@ -86,7 +86,9 @@ type Stats struct {
 	Batches uint64 // of Rings, those that a driver took whole
 	Legs    uint64 // copies submitted, those in batches too
 
-	Flying   int    // rings accepted and not landed, now
+	Yielded uint64 // transfers that gave way (Transfer.For); their pieces count as any
+
+	Flying   int    // rings, and transfers that give way, accepted and not landed, now
 	Staging  uint64 // bytes of staging held, now
 	InFlight uint64 // bytes of staging in use, now
 	Unlocked uint64 // arenas of ordinary memory, because locking failed
@@ -110,6 +112,7 @@ type Mover struct {
 	hands  sync.Pool // of *Hand
 	links  links
 
+	held   atomic.Bool     // there are transfers that give way; changed under mu
 	submit sync.Mutex      // held over each Submit
 	leg    devices.Command // protected by submit: its ends and Late are clear between uses
 
@@ -125,6 +128,7 @@ type Mover struct {
 	spare   []*ring  // protected by mu
 	todo    []task   // protected by mu: for the pump
 	doing   []task   // protected by mu: storage, while the pump is at rest
+	yields  yielders // protected by mu
 	times   []timed  // protected by mu: of rings on the mover's own line; nil unless profiling
 	pumping bool     // protected by mu: the pump runs, or will
 	closed  bool     // protected by mu
@@ -162,9 +166,10 @@ type Transfer struct {
 	Way    mem.Way // not Same
 	From   End
 	To     []End
-	Size   uint64       // bytes, not zero
-	Late   devices.Late // what part of Size is to move, for one destination; nil is all
-	Hand   *Hand        // of a ring of which one end is the program's memory: who waits for it and may leave; nil is nobody
+	Size   uint64        // bytes, not zero
+	Late   devices.Late  // what part of Size is to move, for one destination; nil is all
+	For    *mem.Timeline // where not nil, it gives way to transfers that have none (yield.go): the timeline of who needs it. Not with Late or Hand
+	Hand   *Hand         // of a ring of which one end is the program's memory: who waits for it and may leave; nil is nobody
 	Waits  []mem.Wait
 	Points []mem.Point // set by Move: when each destination has its bytes
 }
@@ -192,6 +197,7 @@ func Open(opts Options) (*Mover, error) {
 	}
 	m.mems = make([]memory, len(opts.Memories))
 	m.links.init(len(m.mems))
+	m.yields.out, m.yields.in = make([]int, len(m.mems)), make([]int, len(m.mems))
 	m.reach, m.costs, m.queues = pairs.Make[atomic.Uint32](len(m.mems)), make(map[[2]mem.MemoryID]*cost), make(map[*mem.Timeline]devices.Queue)
 	for i := range m.mems {
 		if err := m.openMemory(&m.mems[i], opts.Memories[i]); err != nil {
@@ -289,6 +295,12 @@ func (m *Mover) Move(t *Transfer) error {
 	if t.Size == 0 || len(t.To) == 0 || len(t.Points) != len(t.To) || t.Late != nil && len(t.To) != 1 {
 		return fmt.Errorf("transfer of %d bytes to %d destinations with room for %d points: %w", t.Size, len(t.To), len(t.Points), mem.ErrInvalidValue)
 	}
+	if t.For != nil && t.Late == nil && t.Hand == nil && t.Way != mem.Same {
+		return m.yield(t)
+	}
+	for i := range t.Waits {
+		m.Raise(t.Waits[i].Point)
+	}
 	switch t.Way {
 	case mem.Direct:
 		return m.direct(t)
@@ -344,7 +356,7 @@ func (m *Mover) Close() error {
 	m.mu.Lock()
 	if m.closed {
 		m.mu.Unlock()
-		return fmt.Errorf("mover %s: %w", m.opts.Name, mem.ErrClosed)
+		return m.errClosed()
 	}
 	m.closed = true
 	m.links.stop()
@@ -367,6 +379,8 @@ func (m *Mover) Close() error {
 	m.lanes.close()
 	return errors.Join(err, m.closeStaging())
 }
+
+func (m *Mover) errClosed() error { return fmt.Errorf("mover %s: %w", m.opts.Name, mem.ErrClosed) }
 
 // closeQueues closes the hidden queues. Those that are stuck stay open.
 func (m *Mover) closeQueues() error {
@@ -391,6 +405,10 @@ func (m *Mover) Check() error {
 	err := m.checkStaging()
 	if err == nil && m.stats.Flying == 0 && len(m.starved) != 0 {
 		err = fmt.Errorf("nothing under way, but %d transfers starve", len(m.starved))
+	}
+	some := func(n int) bool { return n != 0 }
+	if ys := &m.yields; err == nil && m.stats.Flying == 0 && (len(ys.all) > 0 || slices.ContainsFunc(ys.in, some) || slices.ContainsFunc(ys.out, some)) {
+		err = fmt.Errorf("nothing under way, but %d transfers that give way, with pieces %v out and %v in", len(ys.all), ys.out, ys.in)
 	}
 	if err != nil {
 		return fmt.Errorf("mover %s: %w", m.opts.Name, err)

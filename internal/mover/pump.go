@@ -8,7 +8,7 @@ import (
 )
 
 // task is work for the pump: to start a ring whose gate has opened, to land a
-// destination that failed, or, empty, to feed those that starve.
+// destination that failed, or, empty, to feed those that starve and let go pieces of those that give way.
 type task struct {
 	x *ring
 	a *arrival
@@ -46,6 +46,7 @@ func (m *Mover) pump() {
 				m.start(k.x)
 			default:
 				m.feed()
+				m.letPieces()
 			}
 		}
 	}

@@ -2,7 +2,6 @@ package mover
 
 import (
 	"errors"
-	"fmt"
 	"sync/atomic"
 
 	"godwit/devices"
@@ -137,11 +136,11 @@ func (x *ring) add(dst End, index int) {
 func (x *ring) begin(waits []mem.Wait, out []mem.Point) error {
 	m := x.m
 	m.mu.Lock()
-	closed := m.closed
+	closed := m.closed && len(m.yields.all) == 0 // else it may be a piece of one of these, which Close waits for
 	m.mu.Unlock()
 	if closed {
 		m.recycle(x)
-		return fmt.Errorf("mover %s: %w", m.opts.Name, mem.ErrClosed)
+		return m.errClosed()
 	}
 	x.home = m.homeOf(x)
 	x.shape()
@@ -336,7 +335,7 @@ func (a *arrival) release() {
 }
 
 func (a *arrival) land(err error) {
-	a.x.m.keepTimes(a)
+	a.x.m.keepTimes(a.point, a.x.queued, a.x.started)
 	a.x.m.line.End(a.point, err)
 	a.x.done()
 }
@@ -361,11 +360,15 @@ func (m *Mover) recycle(x *ring) {
 	x.work.clear()
 	x.Reset()
 	m.spare = append(m.spare, x)
-	m.stats.Flying--
 	if len(m.starved) > 0 {
 		m.postLocked(task{})
 	}
-	if m.closed && m.stats.Flying == 0 {
+	m.flown()
+}
+
+// flown counts the end of a transfer. mu is held.
+func (m *Mover) flown() {
+	if m.stats.Flying--; m.closed && m.stats.Flying == 0 {
 		m.landed.Broadcast()
 	}
 }

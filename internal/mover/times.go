@@ -15,7 +15,7 @@ type timed struct {
 }
 
 // Times returns the times of a reached point that Move gave, where the mover
-// profiles and the times are still kept. A ring is queued by Move, submitted and
+// profiles and the times are still kept. A ring, or one that gives way, is queued by Move, submitted and
 // started with its first leg, and ended with its last, by the host's clock whatever by is.
 func (m *Mover) Times(p mem.Point, by devices.Clock) (devices.Times, bool) {
 	if q := m.queueOf(p.Line); q != nil {
@@ -30,13 +30,12 @@ func (m *Mover) Times(p mem.Point, by devices.Clock) (devices.Times, bool) {
 	return k.Times, k.seq == p.Seq
 }
 
-// keepTimes records the times of a destination that lands.
-func (m *Mover) keepTimes(a *arrival) {
+// keepTimes records the times of a point of the mover's own that ends now.
+func (m *Mover) keepTimes(p mem.Point, queued, started uint64) {
 	if !m.opts.Profiling {
 		return
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	x := a.x
-	m.times[a.point.Seq%keptTimes] = timed{a.point.Seq, devices.Times{Queued: x.queued, Submitted: x.started, Started: x.started, Ended: m.by.Now()}}
+	m.times[p.Seq%keptTimes] = timed{p.Seq, devices.Times{Queued: queued, Submitted: started, Started: started, Ended: m.by.Now()}}
 }

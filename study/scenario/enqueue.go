@@ -38,7 +38,7 @@ func (r *runner) create(ctx context.Context) error {
 		r.views = append(r.views, rb)
 	}
 	for _, q := range s.Queues {
-		rq, err := r.ctx.NewQueue(r.devs[q.Device], runtime.QueueOptions{Name: q.Name, OutOfOrder: q.OutOfOrder, Profiling: !r.opt.Plain})
+		rq, err := r.ctx.NewQueue(r.devs[q.Device], runtime.QueueOptions{Name: q.Name, OutOfOrder: q.OutOfOrder, Priority: q.Priority, Profiling: !r.opt.Plain})
 		if err != nil {
 			return s.blame(q.Line, "queue "+q.Name, err)
 		}

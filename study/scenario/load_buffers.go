@@ -8,6 +8,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
+	"godwit/devices"
 	"godwit/internal/suggest"
 	"godwit/internal/yaml"
 	"godwit/mem"
@@ -192,12 +193,15 @@ func (l *loader) svmNames() string {
 	return suggest.Among("", out)
 }
 
+var priorities = map[string]devices.Priority{"low": devices.PriorityLow, "normal": devices.PriorityNormal, "high": devices.PriorityHigh}
+
 func (l *loader) readQueues(m *mapping) {
 	for _, n := range l.list(m.get("queues")) {
 		s := l.mapping(n, "queue", "queue")
 		q := queueDecl{Name: l.declare(s, "queue"), Line: n.GetToken().Position.Line}
 		q.Device = l.memoryAt(s, "device")
 		q.OutOfOrder, q.Host = s.oneOf("order", "in") == "out", s.text("host")
+		q.Priority = priorities[s.oneOf("priority", "normal")]
 		l.counted(s, "queue", q.Name, func(name string) {
 			one := q
 			one.Name = name

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"godwit/devices"
 	"godwit/internal/expr"
 	"godwit/mem"
 	"godwit/runtime"
@@ -135,8 +136,9 @@ type queueDecl struct {
 	Name       string
 	Device     string
 	OutOfOrder bool
-	Host       string `json:",omitempty"` // that enqueues its commands; "" is its device's
-	Line       int    `json:"-"`
+	Priority   devices.Priority `json:",omitempty"`
+	Host       string           `json:",omitempty"` // that enqueues its commands; "" is its device's
+	Line       int              `json:"-"`
 }
 
 // place is a range of a buffer, as a command names it.

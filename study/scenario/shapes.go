@@ -164,7 +164,7 @@ func declaredShapes() []*shape {
 		{name: "sub-buffer", what: "sub-buffer", keys: slices.Concat([]key{
 			keyName_, {"of", aWord, true, "a buffer"}, keyOffset, keySize, {"part", aWord, false, "i/n"}, flagsKey(bufferFlags, false),
 		}, keysOfParts)},
-		{name: "queue", what: "queue", keys: []key{keyName_, keyCount, {"device", aWord, true, "a device, or host"}, {"order", words("in", "out"), false, "default in"}, {"host", aWord, false, "that enqueues its commands, of a machine with several; default its device's"}}},
+		{name: "queue", what: "queue", keys: []key{keyName_, keyCount, {"device", aWord, true, "a device, or host"}, {"order", words("in", "out"), false, "default in"}, {"priority", words("low", "normal", "high"), false, "whose copies and commands go first; default normal"}, {"host", aWord, false, "that enqueues its commands, of a machine with several; default its device's"}}},
 		{name: "kernel", what: "kernel", keys: []key{
 			keyName_,
 			{"args", listOf(words(argumentWords...)), false, "what it does with each, or a number's type"},

@@ -10,7 +10,7 @@ import (
 )
 
 // TestRequestsAndTenantsLoseExactlyWhatTheyMust replays histories whose commands belong to requests, aborted at random, and whose buffers to
-// tenants with caps, floors and priorities: on devices short of memory and not, in virtual time too, some as graphs, some with faults. What is called
+// tenants with caps, floors and priorities: on devices short of memory and not, in virtual time too, some as graphs, some with faults, some on queues of different priorities, whose copies give way. What is called
 // off is of an aborted request, poisons what it would have written and no more (C15), and nobody else needed it; an aborted
 // request's commands are refused; nobody takes a tenant below its floor, or has it above its cap; no other command fails (C9), and no byte is wrong.
 func TestRequestsAndTenantsLoseExactlyWhatTheyMust(t *testing.T) {
@@ -46,5 +46,8 @@ func owned(seed uint64, dice *rand.Rand) (*history.History, history.Config) {
 	cfg.Graphs = dice.IntN(4) == 0
 	cfg.Name += "/owners"
 	h.Own(dice)
+	if cfg.Priorities = dice.IntN(2) == 0; cfg.Priorities {
+		cfg.Name, cfg.Chunk = cfg.Name+"/priorities", 512 // a piece has half of it
+	}
 	return h, cfg
 }
