@@ -176,7 +176,7 @@ func (c *Context) giveOne(d devices.Device, pages *backPages, until *[]mem.Point
 	}
 	e, m, ok := &c.evicting, c.topo.Store(c.memoryOf[d]), false
 	e.plan, e.ahead, e.pages = &e.nothing, nil, pages
-	c.scratch.wants = c.scratch.wants[:0]
+	c.scratch.wants, c.scratch.transfer.For = c.scratch.wants[:0], nil // another waits for it
 	c.scratch.reuse.Cut(0)
 	c.hooks.call(&c.hooks.failed, func() {
 		ok = c.planner.Evict(&e.ev, e.plan, []mem.MemoryID{m}, 1, false, e.policy, givenRoom{evictRoom{c}})

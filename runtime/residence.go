@@ -69,7 +69,7 @@ func (b *Buffer) drop(d devices.Device, pages *backPages) error {
 		if !r.stored(m) {
 			return nil
 		}
-		c.scratch.wants = c.scratch.wants[:0]
+		c.scratch.wants, c.scratch.transfer.For = c.scratch.wants[:0], nil
 		why, err := c.planner.EvictBlocks(&c.evicting.ev, r.id, m, evictRoom{c})
 		switch {
 		case err != nil:

@@ -32,5 +32,7 @@ func BenchmarkHit(b *testing.B) {
 		check(p.PutAfter(h, q))
 	}
 	b.StopTimer()
+	_, err = p.Clear()
+	check(err)
 	check(c.Close(ctx))
 }
