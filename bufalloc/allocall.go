@@ -47,7 +47,7 @@ func (r *Region) TryAll(reqs []mem.Request, out []Chunk) bool {
 
 // allocAll is AllocAll for valid requests. It returns which one found no room, or -1.
 func (r *Region) allocAll(reqs []mem.Request, out []Chunk) int {
-	if len(reqs) > 1 && !r.grid {
+	if len(reqs) > 1 && !r.grid && r.follow == nil {
 		if r.hint = common(reqs); r.hint != 0 {
 			r.learn()
 		}

@@ -10,7 +10,8 @@ import "fmt"
 //  3. every hole is in the strategy's order, at its place, and nothing else is;
 //  4. every chunk's slack is less than its size, and its generation was given;
 //  5. the figures equal the sums over the nodes;
-//  6. the index by address, once made, holds exactly the chunks;
+//  6. the index by address, once made, holds exactly the chunks, and that of holes under a plan
+//     every hole;
 //  7. every node that is not in address order is spare.
 //
 // O(n), or O(n^2) at worst for strategies that keep lists.
@@ -80,6 +81,11 @@ func (r *Region) checkNode(i uint32, sum *Stats) error {
 	if !n.live() {
 		sum.Holes++
 		sum.Free += n.size
+		if r.follow != nil {
+			if err := r.follow.holes.check(r.nodes, i); err != nil {
+				return err
+			}
+		}
 		if r.placer != nil {
 			return r.placer.check(r, i)
 		}

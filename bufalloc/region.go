@@ -23,6 +23,11 @@ type Options struct {
 	// each, so that it does not grow, and with it no operation is slow, up to
 	// there. Where holes are nearly half as many or more, it grows by an eighth.
 	Chunks int
+	// Plan is a recorded run: what is as in it is placed by it, what is not where it
+	// does the plan no harm, and by Fit's rules where the run has left the plan. It is passed
+	// over where Fit alone serves the recorded run in such a region; to know that,
+	// NewRegion replays it. For Fit alone. nil is none.
+	Plan *Plan
 }
 
 // Region manages the addresses [base, base+size). It belongs to one goroutine
@@ -43,11 +48,12 @@ type Region struct {
 	wide       []uint64
 	index      *addrIndex // live chunks by address, once somebody has asked
 	s          Stats
-	wastes     bool     // immutable: slack is kept in wide
-	grid       bool     // immutable: chunks cannot be cut anywhere (see Strategy)
-	watched    bool     // frees take the long way: there is an index, or lives
-	hint       mem.Hint // of the request in progress
-	lives      *lives   // what is known of chunks' lives under Fit; nil before the first hint
+	wastes     bool      // immutable: slack is kept in wide
+	grid       bool      // immutable: chunks cannot be cut anywhere (see Strategy)
+	watched    bool      // frees take the long way: there is an index, a plan, or lives
+	hint       mem.Hint  // of the request in progress
+	follow     *follower // the place in the plan; nil where none is followed
+	lives      *lives    // what is known of chunks' lives under Fit; nil before the first hint
 }
 
 // NewRegion returns a region of size bytes at base with nothing allocated. It
@@ -64,6 +70,8 @@ func NewRegion(base, size uint64, o Options) (*Region, error) {
 		return nil, fmt.Errorf("region with %v: no such strategy: %w", o.Strategy, mem.ErrInvalidValue)
 	case o.Granularity != 0 && (!mem.IsPow2(o.Granularity) || o.Granularity > slackMax+1):
 		return nil, fmt.Errorf("granularity %d: want a power of two up to %d: %w", o.Granularity, slackMax+1, mem.ErrInvalidValue)
+	case o.Plan != nil && o.Strategy != Fit:
+		return nil, fmt.Errorf("a plan under %v: what it does not place is placed by %v: %w", o.Strategy, Fit, mem.ErrInvalidValue)
 	case o.MaxChunks < 0 || o.Chunks < 0:
 		return nil, fmt.Errorf("limit of %d chunks, room for %d: neither can be negative: %w", o.MaxChunks, o.Chunks, mem.ErrInvalidValue)
 	}
@@ -76,6 +84,9 @@ func NewRegion(base, size uint64, o Options) (*Region, error) {
 	// rule): 47 bytes a chunk.
 	r.nodes = make([]node, 2, min(o.Chunks+o.Chunks*15/32+4, maxNodes))
 	r.setStrategy(strategy)
+	if o.Plan != nil {
+		r.setPlan(o.Plan)
+	}
 	r.Reset()
 	return r, nil
 }
@@ -125,6 +136,9 @@ func (r *Region) Reset() {
 	if r.lives != nil {
 		r.lives.reset()
 	}
+	if r.follow != nil {
+		r.follow.reset(r)
+	}
 	h := r.newNode()
 	r.nodes[h] = node{addr: r.base, size: r.size}
 	r.linkAfter(h, anchor)
@@ -150,12 +164,15 @@ func (r *Region) Granularity() uint64 { return r.granule }
 // that are not searched for.
 func (r *Region) setQuick() {
 	r.quick, r.searched = 0, 0
-	if r.strategy == Fit && r.lives == nil && r.bins.few > r.granule {
+	if r.strategy == Fit && r.lives == nil && r.follow == nil && r.bins.few > r.granule {
 		r.quick, r.searched = r.bins.few-r.granule, r.size
 	}
 }
 
 func (r *Region) insert(i uint32) {
+	if r.follow != nil {
+		r.follow.holes.insert(r.nodes, i)
+	}
 	if r.bins != nil {
 		r.bins.insert(r.nodes, i)
 		return
@@ -164,6 +181,9 @@ func (r *Region) insert(i uint32) {
 }
 
 func (r *Region) remove(i uint32) {
+	if r.follow != nil {
+		r.follow.holes.remove(r.nodes, i)
+	}
 	if r.bins != nil {
 		r.bins.remove(r.nodes, i)
 		return
@@ -172,6 +192,11 @@ func (r *Region) remove(i uint32) {
 }
 
 func (r *Region) find(size, align uint64) (i uint32, addr, take uint64) {
+	if r.follow != nil {
+		if i, addr = r.follow.find(r, size, align); i != 0 {
+			return i, addr, size
+		}
+	}
 	if r.hint != 0 && r.strategy == Fit {
 		if i, addr = r.findByLife(size, align); i != 0 {
 			return i, addr, size
@@ -192,6 +217,9 @@ func (r *Region) alloc(size, align uint64) uint32 {
 	need := (size + r.granule - 1) &^ (r.granule - 1)
 	i, addr, take := r.find(need, align)
 	if i == 0 {
+		if r.follow != nil {
+			r.follow.refused()
+		}
 		return 0
 	}
 	i = r.carve(i, addr, take)

@@ -45,6 +45,7 @@ type Options struct {
 	Name         string            // "cpu"
 	Memory       uint64            // bytes of a region of its own; 0 takes blocks from the system, without limit
 	Strategy     bufalloc.Strategy `param:"strategy"` // of the region
+	Plan         *bufalloc.Plan    // of a recorded run, which the region follows; nil is none
 	LocalMemory  uint64            // bytes for each work-group; 256 KiB
 	Workers      int               `param:"workers"`        // goroutines that execute at once; the number of processors
 	BaseAlign    uint64            `param:"base-align"`     // bytes, a power of two; 128
@@ -91,7 +92,7 @@ func New(o Options) (*Device, error) {
 	memory := storage.NewHostBlocks(o.Name, o.BaseAlign, 0)
 	if o.Memory > 0 {
 		var err error
-		if d.store, err = region.New(o.Name, 0, o.Memory, true, bufalloc.Options{Strategy: o.Strategy}); err != nil {
+		if d.store, err = region.New(o.Name, 0, o.Memory, true, bufalloc.Options{Strategy: o.Strategy, Plan: o.Plan}); err != nil {
 			return nil, err
 		}
 		memory = storage.NewBlocks(o.Name, o.BaseAlign, d.store)

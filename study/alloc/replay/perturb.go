@@ -20,9 +20,10 @@ const (
 	lateStart   Perturbation = "late"      // begins in the first half; what is live there is allocated first
 	earlyEnd    Perturbation = "early"     // ends in the second half
 	Reordered   Perturbation = "reordered" // operations change places with near ones, where that is possible
+	Changed     Perturbation = "changed"   // another run of the program: a tenth of the allocations have another size, by up to a tenth, or a new one before them
 )
 
-// Perturbations lists them all.
+// Perturbations lists those that Perturbed draws: all but Changed.
 func Perturbations() []Perturbation {
 	return []Perturbation{reversed, resizedEach, alike, lateStart, earlyEnd, Reordered}
 }
@@ -30,7 +31,7 @@ func Perturbations() []Perturbation {
 // ParsePerturbation returns the perturbation of that name, else an error wrapping
 // mem.ErrInvalidValue that lists them.
 func ParsePerturbation(name string) (Perturbation, error) {
-	return suggest.Pick("perturbation", name, Perturbations(), func(p Perturbation) string { return string(p) })
+	return suggest.Pick("perturbation", name, append(Perturbations(), Changed), func(p Perturbation) string { return string(p) })
 }
 
 // Perturb makes another stream of st, the same for the same seed. It fails where
@@ -54,6 +55,8 @@ func Perturb(st *Stream, p Perturbation, seed uint64) (*Stream, error) {
 		ops = slices.Clone(st.Ops[:len(st.Ops)-int(rng.uniform()*float64(len(st.Ops))/2)])
 	case Reordered:
 		ops = reordered(st, &rng)
+	case Changed:
+		ops = changed(st, &rng)
 	default:
 		return nil, fmt.Errorf("perturbation %q: %w", p, mem.ErrInvalidValue)
 	}
@@ -166,6 +169,44 @@ func reordered(st *Stream, rng *splitmix) []Op {
 			ops[j], ops[j+1] = ops[j+1], ops[j]
 			j++
 		}
+	}
+	return ops
+}
+
+// changed changes a tenth of the allocations: one half in size, before the others comes a
+// new one that has the size and the life of some other.
+func changed(st *Stream, rng *splitmix) []Op {
+	lives := st.lives()
+	var allocs []int
+	for i, op := range st.Ops {
+		if op.Size != 0 {
+			allocs = append(allocs, i)
+		}
+	}
+	var ops []Op
+	var spare []uint32
+	slots := uint32(st.Slots)
+	due := make(map[int][]uint32) // slots of new ones, by the operation before which they are freed
+	for i, op := range st.Ops {
+		for _, slot := range due[i] {
+			ops = append(ops, Op{Slot: slot})
+		}
+		spare = append(spare, due[i]...)
+		if op.Size != 0 && rng.uniform() < 0.1 {
+			if rng.next()%2 == 0 {
+				op.Size = max(uint64(float64(op.Size)*(0.9+0.2*rng.uniform())), 1)
+			} else {
+				of := allocs[rng.next()%uint64(len(allocs))]
+				if len(spare) == 0 {
+					spare, slots = append(spare, slots), slots+1
+				}
+				slot := spare[len(spare)-1]
+				spare = spare[:len(spare)-1]
+				ops = append(ops, Op{Size: st.Ops[of].Size, Slot: slot})
+				due[i+lives[of]] = append(due[i+lives[of]], slot)
+			}
+		}
+		ops = append(ops, op)
 	}
 	return ops
 }

@@ -3,6 +3,8 @@ package replay
 import (
 	"context"
 	"errors"
+
+	"godwit/bufalloc"
 )
 
 // Point is the state of a region after an operation. Sizes in bytes.
@@ -46,6 +48,8 @@ type Run struct {
 	Scans         uint64        `json:"scans"` // searches in full, as a last resort
 	Fragmentation fragmentation `json:"fragmentation" show:"frag "`
 	Series        []Point       `json:"series,omitempty"`
+
+	Plan *bufalloc.PlanStats `json:"plan,omitempty"` // what a plan was worth, where one was given
 }
 
 // samples is about how many points of a replay are looked at for Series.
@@ -67,6 +71,7 @@ func Replay(ctx context.Context, st *Stream, subject Subject, size uint64) (Run,
 		if i == len(st.Ops)-1 {
 			x := m.stats()
 			run.HighWater, run.Scans = x.HighWater, x.Scans
+			run.Plan = planStats(m)
 		}
 		if i%every != 0 && i != st.PeakAt {
 			return nil
@@ -87,6 +92,16 @@ func Replay(ctx context.Context, st *Stream, subject Subject, size uint64) (Run,
 		run.Fragmentation.Mean = sum / float64(len(run.Series))
 	}
 	return run, err
+}
+
+// planStats is what a plan was worth so far; nil for a machine without one.
+func planStats(m machine) *bufalloc.PlanStats {
+	s, ok := m.(*state)
+	if !ok || !s.planned {
+		return nil
+	}
+	x := s.r.PlanStats()
+	return &x
 }
 
 // through performs a stream's operations in a region of size bytes and shows each

@@ -34,7 +34,7 @@ func safeTimes(st *Stream) float64 {
 func safeRegion(ctx context.Context, st *Stream, s Subject) (uint64, error) {
 	p := newProber(st, s)
 	sizes := safeGrid(st)
-	if x, ok := s.(region); ok && x.strategy().Monotone() {
+	if x, ok := s.(region); ok && x.strategy.Monotone() {
 		return p.bisect(ctx, sizes)
 	}
 	k := len(sizes)

@@ -46,7 +46,13 @@ type machine interface {
 }
 
 // Of is a strategy of bufalloc as a Subject.
-func Of(s bufalloc.Strategy) Subject { return region(s) }
+func Of(s bufalloc.Strategy) Subject { return region{s, nil} }
+
+// PlannedName is the name of a region that follows a plan, beside the strategies.
+const PlannedName = "planned"
+
+// Follow is a region that follows a plan, as a Subject.
+func Follow(p *bufalloc.Plan) Subject { return region{bufalloc.Fit, p} }
 
 // Strategies are strategies of bufalloc as Subjects.
 func Strategies(list ...bufalloc.Strategy) []Subject {
@@ -66,18 +72,25 @@ func ParseSubject(name string) (Subject, error) {
 	return suggest.Pick("strategy", name, Subjects(), Subject.Name)
 }
 
-// region is a strategy of bufalloc as a Subject. It uses a Region directly.
-type region bufalloc.Strategy
+// region is a strategy of bufalloc, or a plan, as a Subject. It uses a Region directly.
+type region struct {
+	strategy bufalloc.Strategy
+	plan     *bufalloc.Plan
+}
 
-func (p region) strategy() bufalloc.Strategy { return bufalloc.Strategy(p) }
-func (p region) Name() string                { return p.strategy().String() }
+func (p region) Name() string {
+	if p.plan != nil {
+		return PlannedName
+	}
+	return p.strategy.String()
+}
 
 func (p region) open(_ context.Context, st *Stream, size uint64, _ asking) (machine, error) {
-	return newState(st, p.strategy(), size)
+	return newState(st, p, size)
 }
 
 func (p region) contend(_ context.Context, st *Stream, size uint64) (contender, error) {
-	s, err := newState(st, p.strategy(), size)
+	s, err := newState(st, p, size)
 	if err != nil {
 		return nil, err
 	}
@@ -86,17 +99,18 @@ func (p region) contend(_ context.Context, st *Stream, size uint64) (contender, 
 
 // state is a Region as a machine.
 type state struct {
-	st     *Stream
-	r      *bufalloc.Region
-	chunks []bufalloc.Chunk // by slot; the zero chunk where an allocation failed
+	st      *Stream
+	r       *bufalloc.Region
+	chunks  []bufalloc.Chunk // by slot; the zero chunk where an allocation failed
+	planned bool
 }
 
-func newState(st *Stream, s bufalloc.Strategy, size uint64) (*state, error) {
-	r, err := bufalloc.NewRegion(0, size, bufalloc.Options{Strategy: s, Granularity: st.granularity(), Chunks: st.Slots})
+func newState(st *Stream, p region, size uint64) (*state, error) {
+	r, err := bufalloc.NewRegion(0, size, bufalloc.Options{Strategy: p.strategy, Granularity: st.granularity(), Chunks: st.Slots, Plan: p.plan})
 	if err != nil {
-		return nil, fmt.Errorf("%s, %v: %w", st.Name, s, err)
+		return nil, fmt.Errorf("%s, %s: %w", st.Name, p.Name(), err)
 	}
-	return &state{st, r, make([]bufalloc.Chunk, st.Slots)}, nil
+	return &state{st, r, make([]bufalloc.Chunk, st.Slots), p.plan != nil}, nil
 }
 
 // maxGranularity is the greatest that a Region takes, in bytes.

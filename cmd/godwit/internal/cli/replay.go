@@ -14,8 +14,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"godwit/bufalloc/pack"
 	"godwit/examples"
 	"godwit/internal/figures"
+	"godwit/internal/input"
 	"godwit/study/alloc/formats"
 	"godwit/study/alloc/replay"
 	"godwit/study/poolreplay"
@@ -38,6 +40,7 @@ type replayFlags struct {
 	report     string
 	pools      []string
 	hints      string
+	plan       string
 	perturbed  string
 	draws      int
 	patience   time.Duration
@@ -95,6 +98,10 @@ own allocator held, where a file tells (PyTorch's segments, VMA's blocks). What 
 a recording began is allocated first.
 
 ` + outside + `
+
+--plan FILE adds "planned" to the strategies: a region that follows the plan of a run, as
+godwit pack writes it, where calls come in the recorded order and size, places others where they
+do it the least harm, and does as fit where fit alone serves the recorded run.
 
 --hints true tells the strategies how long each chunk lives, as a program may that
 knows; --hints SEED tells them wrongly, at random.
@@ -162,6 +169,7 @@ usage or input.`,
 	fl.StringVar(&f.baseline, "baseline", "", "exit with 1 where a region is larger than in `FILE`, which --json wrote, or anything of it is missing")
 	fl.DurationVar(&f.offline, "offline-limit", 10*time.Second, "time limit of the offline packer for each trace")
 	fl.StringSliceVar(&f.pools, "pool", nil, "pools of buffers to run the traces through as well, such as power-of-two,leading-bits:1.1")
+	fl.StringVar(&f.plan, "plan", "", "add a region that follows the plan in `FILE`, which godwit pack wrote")
 	fl.StringVar(&f.hints, "hints", "none", "what the strategies are told of lifetimes: none, true, or a seed (1, 2, …) for wrong ones")
 	fl.StringVar(&f.perturbed, "perturbed", "", "replay perturbed traces, of the half to choose on or of that to report on: `choose` or report")
 	fl.IntVar(&f.draws, "draws", 5, "with --perturbed: streams of each kind for each trace")
@@ -190,6 +198,13 @@ func runReplay(ctx context.Context, out, errOut io.Writer, files []string, f rep
 	}
 	defer func() { err = errors.Join(err, named.close()) }()
 	strategies := named.list
+	if f.plan != "" {
+		planned, err := openPlan(ctx, f.plan)
+		if err != nil {
+			return err
+		}
+		strategies = append(strategies, planned)
+	}
 	if f.repeats < 0 || f.offline < 0 {
 		return errors.New("--repeats and --offline-limit cannot be negative")
 	}
@@ -272,6 +287,7 @@ func runReplay(ctx context.Context, out, errOut io.Writer, files []string, f rep
 			printReplay(out, results)
 		}
 		show(out, 1, 0, replay.Means(results))
+		printPlans(out, results)
 		printPools(out, pools)
 	}
 	if err != nil {
@@ -281,6 +297,34 @@ func runReplay(ctx context.Context, out, errOut io.Writer, files []string, f rep
 		return err
 	}
 	return replayVerdict(results)
+}
+
+// openPlan is a region that follows the plan in the file.
+func openPlan(ctx context.Context, file string) (replay.Subject, error) {
+	f, err := input.Open(ctx, file, formats.MaxBytes)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() //nolint:errcheck // it was only read
+	plan, err := pack.ReadPlan(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return replay.Follow(plan), nil
+}
+
+// printPlans says what plans were worth.
+func printPlans(w io.Writer, results []replay.Result) {
+	for _, r := range results {
+		switch p := r.Plan; {
+		case p == nil:
+		case !p.Followed:
+			_, _ = fmt.Fprintf(w, "\n%s: fit alone serves the recorded run in %s: the plan is passed over\n", r.Trace, figures.Size(r.Region)) // as show
+		default:
+			_, _ = fmt.Fprintf(w, "\n%s, of %d allocations: %d as planned, %d where something lay in the way, %d of another size, %d new, %d without the plan (found again %d times)\n",
+				r.Trace, p.Planned+p.Taken+p.Resized+p.Added+p.Left, p.Planned, p.Taken, p.Resized, p.Added, p.Left, p.Found) // as show
+		}
+	}
 }
 
 // perturbAll makes of every trace the streams that --perturbed and --draws say.

@@ -231,7 +231,8 @@ func newTracePerturb() *cobra.Command {
   alike      every size by up to a tenth, the same for chunks of one size
   late       begins in the first half; what is live there is allocated first
   early      ends in the second half
-  reordered  operations change places with near ones`, func(_ *cobra.Command, _ string, t *formats.Allocs) (*formats.Allocs, error) {
+  reordered  operations change places with near ones
+  changed    another run of the program: a tenth of the allocations new or resized`, func(_ *cobra.Command, _ string, t *formats.Allocs) (*formats.Allocs, error) {
 		st, err := replay.FromTrace(t, 1)
 		for _, kind := range kinds {
 			var p replay.Perturbation
