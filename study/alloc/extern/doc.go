@@ -17,7 +17,9 @@
 //
 // Numbers are decimal. ID is below CHUNKS and used again once freed. HINT is as in
 // godwit_alloc.h; 0 says nothing. Answers must be flushed when no line is waiting:
-// the other side sends up to 256 lines before it reads. Behind a stream that ends with a
+// the other side sends up to 256 lines before it reads. A program that writes the line
+// "batches" before all else, and flushes it, gets up to 1,024 lines at a time and behind them
+// an empty line, which asks for the answers to them: it need not flush any earlier. Behind a stream that ends with a
 // free comes one more request, whose answer counts for nothing: a free has none to wait for.
 //
 // # The processes

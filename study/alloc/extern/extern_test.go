@@ -65,10 +65,11 @@ var firstFit = replay.Of(bufalloc.Tight)
 // in a region without spare room all three agree on what fits.
 func TestALibraryAndAProgramReplayAsInThisProcess(t *testing.T) {
 	lib, prog := open(t, "lib:"+library(t, "")), open(t, "exec:python3 testdata/first.py")
+	handles, old := open(t, "lib:"+library(t, "GODWIT_ALLOC_HANDLES")), open(t, "exec:python3 -IS testdata/faulty.py none")
 	st := stream(t, 40)
 	want, err := replay.MinRegion(t.Context(), st, firstFit)
 	require.NoError(t, err)
-	for _, s := range []replay.Subject{lib, prog} {
+	for _, s := range []replay.Subject{lib, prog, handles, old} {
 		m, err := replay.MinRegion(t.Context(), st, s)
 		require.NoError(t, err)
 		assert.Equal(t, want.Region, m.Region, s.Name())

@@ -18,17 +18,27 @@ import (
 
 // window is the number of lines sent before answers are read: they and their
 // answers fit into the pipes, so that neither side waits for the other for ever.
-const window = 256
+// To a program that answers in batches larger ones are sent: their answers do, and it
+// reads all lines.
+const (
+	window = 256
+	batch  = 1024
+)
+
+// batches is what a program says that answers when it is asked to, by an empty line.
+const batches = "batches"
 
 // program is a process that reads and writes lines.
 type program struct {
-	pool    *Pool
-	p       *remote
-	in      *bufio.Reader
-	out     bytes.Buffer
-	st      *replay.Stream
-	answers []uint64
-	heard   uint64 // answers to the command in progress
+	pool     *Pool
+	p        *remote
+	in       *bufio.Reader
+	out      bytes.Buffer
+	st       *replay.Stream
+	answers  []uint64
+	heard    uint64 // answers to the command in progress
+	batches  bool   // it wants an empty line behind what it should answer
+	answered bool   // it has said something
 }
 
 func startProgram(pool *Pool, command string, st *replay.Stream) (child, error) {
@@ -68,8 +78,13 @@ func (g *program) Close() error {
 func (g *program) Play(ctx context.Context, size uint64, stop bool) ([]uint64, error) {
 	g.answers = g.answers[:0]
 	g.open(size)
-	for at := 0; at < len(g.st.Ops); at += window {
-		ops := g.st.Ops[at:min(at+window, len(g.st.Ops))]
+	for rest := g.st.Ops; len(rest) > 0; {
+		n := window
+		if g.batches {
+			n = batch
+		}
+		ops := rest[:min(n, len(rest))]
+		rest = rest[len(ops):]
 		if err := g.exchange(ctx, ops); err != nil {
 			return g.answers, err
 		}
@@ -131,6 +146,9 @@ func (g *program) exchange(ctx context.Context, ops []replay.Op) error {
 		}
 		fmt.Fprintf(&g.out, "a %d %d %d %d\n", op.Slot, (op.Size+g.st.Align-1)&^(g.st.Align-1), g.st.Align, op.Life)
 	}
+	if g.batches {
+		g.out.WriteByte('\n')
+	}
 	if err := g.send(); err != nil {
 		return g.ended(err)
 	}
@@ -168,8 +186,12 @@ func (g *program) answer() (uint64, error) {
 	if err != nil {
 		return 0, g.ended(err)
 	}
-	g.heard++
 	line = bytes.TrimSpace(line)
+	if !g.answered && string(line) == batches {
+		return g.inBatches()
+	}
+	g.heard++
+	g.answered = true
 	if string(line) == "-" {
 		return replay.NoPlace, nil
 	}
@@ -178,6 +200,17 @@ func (g *program) answer() (uint64, error) {
 		return 0, g.nonsense(line)
 	}
 	return addr, nil
+}
+
+// inBatches asks for the answers to what was sent before it was known that the program
+// wants to be asked, and reads the first.
+func (g *program) inBatches() (uint64, error) {
+	g.batches, g.answered = true, true
+	g.out.WriteByte('\n')
+	if err := g.send(); err != nil {
+		return 0, g.ended(err)
+	}
+	return g.answer()
 }
 
 func (g *program) nonsense(line []byte) error {

@@ -49,7 +49,8 @@ const outside = `lib:PATH is a shared library with the functions of study/alloc/
 godwit_alloc.h. exec:COMMAND is a program that reads lines: "open SIZE CHUNKS" begins
 with an empty allocator of [0, SIZE) for that many chunks at a time, "a ID SIZE ALIGN
 HINT" asks for an address, to be answered on a line of its own, by - where there is
-no room, and "f ID" frees and has no answer. Each runs in a process of its own, and
+no room, and "f ID" frees and has no answer. One that first says "batches" is asked for
+its answers by an empty line, which is faster. Each runs in a process of its own, and
 all its answers are checked: a crash, a hang, an overlap or nonsense is reported with
 the operation that showed it, and the stream up to there is saved.`
 

@@ -16,7 +16,14 @@
 extern "C" {
 #endif
 
+/* Define GODWIT_ALLOC_HANDLES before this file if free should get back what alloc
+ * said, in place of the address: an allocator that knows its chunks by a pointer or an
+ * index (VMA, OffsetAllocator) needs no map then. */
+#ifdef GODWIT_ALLOC_HANDLES
+#define GODWIT_ALLOC_ABI 2
+#else
 #define GODWIT_ALLOC_ABI 1
+#endif
 #define GODWIT_NO_ROOM UINT64_MAX
 
 /* Returns GODWIT_ALLOC_ABI: which version of this file the library was made for. */
@@ -35,10 +42,18 @@ void godwit_alloc_close(void *allocator);
  * hint is what the caller knows of the chunk's life. 0: nothing. With the highest
  * bit: the number of a class, whose chunks are freed together. Else: it is
  * expected to be freed after hint-1 further calls of alloc and free. */
+#ifndef GODWIT_ALLOC_HANDLES
 uint64_t godwit_alloc_alloc(void *allocator, uint64_t size, uint64_t align, uint64_t hint);
 
 /* Gives back what alloc gave at addr. */
 void godwit_alloc_free(void *allocator, uint64_t addr);
+#else
+/* What it writes to handle is what free gets, any value. */
+uint64_t godwit_alloc_alloc(void *allocator, uint64_t size, uint64_t align, uint64_t hint, uint64_t *handle);
+
+/* Gives back what alloc gave with that handle. */
+void godwit_alloc_free(void *allocator, uint64_t handle);
+#endif
 
 #ifdef __cplusplus
 }

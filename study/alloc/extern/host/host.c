@@ -17,7 +17,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#define ABI 1
 #define NO_ROOM UINT64_MAX
 
 /* As struct header, op and the offsets in shm.go. */
@@ -50,10 +49,11 @@ static double *batch_ns, *op_ns;
 static void *(*lib_open)(uint64_t, uint32_t);
 static void (*lib_close)(void *);
 static uint64_t (*lib_alloc)(void *, uint64_t, uint64_t, uint64_t);
-static uint64_t (*give)(void *, uint64_t, uint64_t, uint64_t); /* lib_alloc, or refuse */
+static uint64_t (*lib_alloc2)(void *, uint64_t, uint64_t, uint64_t, uint64_t *); /* with a handle; NULL: lib_alloc */
 static void (*lib_free)(void *, uint64_t);
 
-static uint64_t *held; /* by slot */
+static uint64_t *held;    /* by slot: the address */
+static uint64_t *handles; /* by slot: what free gets */
 static void *lib;
 
 static void say(char c) {
@@ -80,29 +80,29 @@ static void *map(uint64_t offset, uint64_t bytes, int prot) {
 
 static uint64_t pages(uint64_t bytes) { return (bytes + PAGE - 1) / PAGE * PAGE; }
 
-/* Stands for the library's alloc where it cannot manage the size: nothing fits. */
-static uint64_t refuse(void *a, uint64_t size, uint64_t align, uint64_t hint) {
-  (void)a, (void)size, (void)align, (void)hint;
-  return NO_ROOM;
-}
-
 /* Starts over with an empty allocator; 0 where there is no memory for it. */
 static int start(void) {
   if (lib) lib_close(lib);
   lib = NULL;
   free(held);
-  held = malloc((rq->slots ? rq->slots : 1) * sizeof *held);
-  for (uint64_t i = 0; held && i < rq->slots; i++) held[i] = NO_ROOM;
+  held = malloc((rq->slots ? rq->slots : 1) * 2 * sizeof *held);
   if (!held) return 0;
+  handles = held + rq->slots;
+  for (uint64_t i = 0; i < rq->slots; i++) held[i] = NO_ROOM;
   lib = lib_open(rq->size, (uint32_t)rq->slots);
-  give = lib ? lib_alloc : refuse;
   return 1;
 }
 
 static inline uint64_t apply(const struct op *o, uint64_t align) {
-  if (o->size) return held[o->slot] = give(lib, (o->size + align - 1) & ~(align - 1), align, o->life);
-  if (held[o->slot] != NO_ROOM) lib_free(lib, held[o->slot]);
-  return 0;
+  uint64_t *at = &held[o->slot], *handle = &handles[o->slot];
+  if (!o->size) {
+    if (*at != NO_ROOM) lib_free(lib, *handle);
+    return 0;
+  }
+  uint64_t size = (o->size + align - 1) & ~(align - 1);
+  if (!lib) return *at = NO_ROOM; /* it cannot manage the region's size */
+  if (lib_alloc2) return *at = lib_alloc2(lib, size, align, o->life, handle);
+  return *at = *handle = lib_alloc(lib, size, align, o->life);
 }
 
 static void play(void) {
@@ -172,9 +172,18 @@ int main(int argc, char **argv) {
   uint32_t (*abi)(void) = (uint32_t(*)(void))symbol(so, "godwit_alloc_abi");
   lib_open = (void *(*)(uint64_t, uint32_t))symbol(so, "godwit_alloc_open");
   lib_close = (void (*)(void *))symbol(so, "godwit_alloc_close");
-  lib_alloc = (uint64_t(*)(void *, uint64_t, uint64_t, uint64_t))symbol(so, "godwit_alloc_alloc");
   lib_free = (void (*)(void *, uint64_t))symbol(so, "godwit_alloc_free");
-  if (abi() != ABI) fail("godwit_alloc_abi", "made for another version of godwit_alloc.h");
+  void *alloc = symbol(so, "godwit_alloc_alloc");
+  switch (abi()) { /* which godwit_alloc_alloc the library has */
+  case 1:
+    lib_alloc = (uint64_t(*)(void *, uint64_t, uint64_t, uint64_t))alloc;
+    break;
+  case 2:
+    lib_alloc2 = (uint64_t(*)(void *, uint64_t, uint64_t, uint64_t, uint64_t *))alloc;
+    break;
+  default:
+    fail("godwit_alloc_abi", "made for another version of godwit_alloc.h");
+  }
   say('R');
 
   char c;

@@ -3,7 +3,8 @@
  * misbehaves at its 20th allocation; with -DBINARY it is choosy about sizes. With
  * -DTAIL it does not look at the region's end behind other chunks, with -DLOST it
  * forgets to forget the last of three or more chunks, with -DCROOKED what comes after
- * two frees is askew, with -DSHORT a hole that is a little too small will do. */
+ * two frees is askew, with -DSHORT a hole that is a little too small will do. With
+ * -DGODWIT_ALLOC_HANDLES chunks are freed by their address in this process. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -42,7 +43,15 @@ void godwit_alloc_close(void *a) {
   free(h);
 }
 
-uint64_t godwit_alloc_alloc(void *a, uint64_t size, uint64_t align, uint64_t hint) {
+#ifdef GODWIT_ALLOC_HANDLES
+#define HANDLE , uint64_t *handle
+#define IS(c, x) ((uint64_t)(uintptr_t)(c) == (x))
+#else
+#define HANDLE
+#define IS(c, x) ((c)->addr == (x))
+#endif
+
+uint64_t godwit_alloc_alloc(void *a, uint64_t size, uint64_t align, uint64_t hint HANDLE) {
   (void)hint;
   struct heap *h = a;
   if (++h->allocs == 20) {
@@ -86,14 +95,17 @@ uint64_t godwit_alloc_alloc(void *a, uint64_t size, uint64_t align, uint64_t hin
   struct chunk *c = malloc(sizeof *c);
   c->addr = at, c->size = size, c->next = *link;
   *link = c;
+#ifdef GODWIT_ALLOC_HANDLES
+  *handle = (uint64_t)(uintptr_t)c;
+#endif
   return at;
 }
 
-void godwit_alloc_free(void *a, uint64_t addr) {
+void godwit_alloc_free(void *a, uint64_t what) {
   struct heap *h = a;
   h->frees++;
   for (struct chunk **link = &h->first; *link; link = &(*link)->next) {
-    if ((*link)->addr == addr) {
+    if (IS(*link, what)) {
       struct chunk *c = *link;
 #ifdef LOST
       if (!c->next && link != &h->first && link != &h->first->next) return;

@@ -1,22 +1,36 @@
-"""First fit in lines, for exec: (see Protocol)."""
+"""First fit in lines, for exec: (see Lines), in batches."""
+import bisect
 import sys
 
-live, size = {}, 0
+print("batches", flush=True)
+starts, ends, live, size = [], [], {}, 0
+out = []
 for line in sys.stdin:
+    if line == "\n":
+        sys.stdout.write("".join(out))
+        sys.stdout.flush()
+        out = []
+        continue
     what, *n = line.split()
     n = [int(x) for x in n]
     if what == "open":
-        live, size = {}, n[0]
+        starts, ends, live, size = [], [], {}, n[0]
     elif what == "f":
-        live.pop(n[0], None)
+        if (at := live.pop(n[0], None)) is not None:
+            i = bisect.bisect_left(starts, at)
+            del starts[i], ends[i]
     else:
         at, (_, want, align, _) = 0, n
-        for start, length in sorted(live.values()):
+        for i, start in enumerate(starts):
             if start - at >= want:
                 break
-            at = (start + length + align - 1) // align * align
-        if size - at >= want:
-            live[n[0]] = (at, want)
-            print(at, flush=True)
+            at = -(-ends[i] // align) * align
         else:
-            print("-", flush=True)
+            i = len(starts)
+        if i < len(starts) or size - at >= want:
+            live[n[0]] = at
+            starts.insert(i, at)
+            ends.insert(i, at + want)
+            out.append(f"{at}\n")
+        else:
+            out.append("-\n")
