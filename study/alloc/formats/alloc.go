@@ -79,6 +79,9 @@ type Allocs struct {
 	Held uint64
 	// Places are the chunks' addresses in what was held, where the file tells; else nil.
 	Places []uint64
+	// Streams are the chunks' streams, numbered in the order of appearance, in a PyTorch
+	// snapshot of several; else nil.
+	Streams []uint32
 	// IDs are the chunks' names in MiniMalloc's files; else nil, and a chunk's number is
 	// its name.
 	IDs []string

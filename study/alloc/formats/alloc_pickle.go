@@ -460,6 +460,8 @@ func pickledEntry(d types.Dict) (e pyEntry, err error) {
 			}
 		case "size":
 			e.Size, ok = unsigned(f.Value)
+		case "stream":
+			e.Stream, ok = unsigned(f.Value)
 		case "time_us":
 			var at int
 			at, ok = f.Value.(int)

@@ -30,6 +30,7 @@ type pyEntry struct {
 	Action string  `json:"action"`
 	Addr   *uint64 `json:"addr"`
 	Size   uint64  `json:"size"`
+	Stream uint64  `json:"stream"`
 	TimeUS int64   `json:"time_us"`
 }
 
@@ -198,6 +199,8 @@ type pyDevices struct {
 // pyDevice is a device's entries so far.
 type pyDevice struct {
 	AllocBuilder
+	streams map[uint64]uint32 // numbers of streams
+	on      []uint32          // by chunk of the entries, its stream
 	entries int
 	held    int64 // bytes in segments, from the start's on
 	most    int64 // the greatest of held, at least 0
@@ -266,6 +269,7 @@ func (p *pyDevices) traces() (out []*Allocs, err error) {
 		// Of what was held before the first entry, the end tells; else only what was given up.
 		start := max(ends[i]-d.held, -d.least)
 		t := d.Build(fmt.Sprintf("%s#%d", p.file, i), FormatPyTorch)
+		t.Streams = d.streamsOf(t)
 		if start <= math.MaxInt64-d.most {
 			t.Held = uint64(start + d.most)
 		}
@@ -337,7 +341,33 @@ func (b *pyDevice) pyEntry(e pyEntry, t0 int64, line int) error {
 	if e.Action == "free_completed" {
 		return b.recordedFree(*e.Addr, e.Size, at, line)
 	}
-	return b.recorded(*e.Addr, fmt.Sprintf("%#x", *e.Addr), e.Size, at, line)
+	if err := b.recorded(*e.Addr, fmt.Sprintf("%#x", *e.Addr), e.Size, at, line); err != nil {
+		return err
+	}
+	b.noteStream(e.Stream)
+	return nil
+}
+
+// noteStream says on which stream the last allocation was, if it was one.
+func (b *pyDevice) noteStream(stream uint64) {
+	if len(b.on) == b.t.Chunks {
+		return // it had no byte
+	}
+	if b.streams == nil {
+		b.streams = make(map[uint64]uint32)
+	}
+	if _, known := b.streams[stream]; !known {
+		b.streams[stream] = uint32(len(b.streams))
+	}
+	b.on = append(b.on, b.streams[stream])
+}
+
+// streamsOf is Allocs.Streams, with what lived before the recording on the first.
+func (b *pyDevice) streamsOf(t *Allocs) []uint32 {
+	if len(b.streams) < 2 {
+		return nil
+	}
+	return append(make([]uint32, t.LivedBefore), b.on...)
 }
 
 // WritePyTorch writes t as a memory snapshot of one device in JSON, with no

@@ -26,9 +26,10 @@ type Stream struct {
 	Slots    int
 	Warm     int // operations at the start that times leave out
 	Ops      []Op
-	Leaks    bool   // an allocator outside that refuses with nothing live what it gave so before is at fault
-	PeakLive uint64 // the largest sum of live sizes, rounded up to Align; 0 until sealed
-	PeakAt   int    // the first operation that reaches PeakLive
+	Leaks    bool     // an allocator outside that refuses with nothing live what it gave so before is at fault
+	Queues   []uint32 // by operation, the stream that its chunk belongs to; nil where all are one's
+	PeakLive uint64   // the largest sum of live sizes, rounded up to Align; 0 until sealed
+	PeakAt   int      // the first operation that reaches PeakLive
 }
 
 // FromTrace makes a stream of t. Slots are as few as live chunks at most. It
@@ -52,6 +53,11 @@ func FromTrace(t *formats.Allocs, align uint64) (*Stream, error) {
 		}
 		slotOf[e.Chunk] = slot
 		st.Ops[i] = Op{Size: e.Size, Slot: slot}
+	}
+	if t.Streams != nil {
+		for _, e := range t.Events {
+			st.Queues = append(st.Queues, t.Streams[e.Chunk])
+		}
 	}
 	return st, st.seal()
 }

@@ -110,6 +110,9 @@ func parseSubjects(ctx context.Context, names []string, patience time.Duration) 
 		case replay.OfflineName:
 			s.offline = true
 			continue
+		case replay.PyTorchName, replay.PyTorchExpandableName:
+			s.list = append(s.list, replay.PyTorch(strings.ToLower(name) == replay.PyTorchExpandableName))
+			continue
 		}
 		one, err := s.open(ctx, name, patience)
 		if err != nil && !extern.Is(name) {
@@ -192,6 +195,9 @@ func onlineOnly(ctx context.Context, names []string, patience time.Duration) (su
 	s, err := parseSubjects(ctx, names, patience)
 	if err == nil && s.offline && slices.Contains(names, replay.OfflineName) {
 		err = errors.Join(fmt.Errorf("%s knows lifetimes beforehand: it is for godwit replay", replay.OfflineName), s.close())
+	}
+	if i := slices.IndexFunc(s.list, replay.Placeless); err == nil && i >= 0 {
+		err = errors.Join(fmt.Errorf("%s is a model without addresses and times: it is for godwit replay", s.list[i].Name()), s.close())
 	}
 	return s, err
 }

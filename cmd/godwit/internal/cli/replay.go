@@ -95,7 +95,9 @@ peak too, above which nothing fails of what was tried (every 0.5 % up to twice t
 with --align 1, and 64 sizes at random). The means are in its order. "offline" among the strategies is the packer that knows all
 lifetimes beforehand: what placement could reach. "recorded" is what the recorded program's
 own allocator held, where a file tells (PyTorch's segments, VMA's blocks). What was live when
-a recording began is allocated first.
+a recording began is allocated first. "pytorch" and "pytorch-expandable" are models of PyTorch's
+caching allocator: their region is the smallest device on which they serve the trace, and
+"-reserved" behind their names is what they take from a device that has enough.
 
 ` + outside + `
 
@@ -188,7 +190,7 @@ func knownStrategies() string {
 	for _, s := range replay.Subjects() {
 		names = append(names, s.Name())
 	}
-	return strings.Join(append(names, replay.OfflineName), ", ")
+	return strings.Join(append(names, replay.OfflineName, replay.PyTorchName, replay.PyTorchExpandableName), ", ")
 }
 
 func runReplay(ctx context.Context, out, errOut io.Writer, files []string, f replayFlags, g *gate) (err error) {
@@ -251,6 +253,9 @@ func runReplay(ctx context.Context, out, errOut io.Writer, files []string, f rep
 		if err := addRecorded(ctx, views); err != nil {
 			return err
 		}
+	}
+	if err := addReserved(ctx, views, strategies); err != nil {
+		return err
 	}
 	if named.offline {
 		if err := addOffline(ctx, views, f); err != nil {

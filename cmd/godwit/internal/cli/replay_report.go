@@ -52,6 +52,24 @@ func addRecorded(ctx context.Context, views []report.View) error {
 	return nil
 }
 
+// addReserved adds to every view what the models of caching allocators reserve.
+func addReserved(ctx context.Context, views []report.View, strategies []replay.Subject) error {
+	for i := range views {
+		v := &views[i]
+		for _, s := range strategies {
+			if !replay.Placeless(s) {
+				continue
+			}
+			res, err := replay.Reserved(ctx, v.Stream, s)
+			if err != nil {
+				return err
+			}
+			v.Results = append(v.Results, res)
+		}
+	}
+	return nil
+}
+
 // writeReport records a picture of every strategy that works and writes the
 // page to file.
 func writeReport(ctx context.Context, file string, views []report.View, strategies []replay.Subject) error {
@@ -63,7 +81,7 @@ func writeReport(ctx context.Context, file string, views []report.View, strategi
 		offline := v.Recordings
 		v.Recordings = nil
 		for k, s := range strategies {
-			if v.Results[k].Region == 0 {
+			if v.Results[k].Region == 0 || replay.Placeless(s) {
 				continue
 			}
 			rec, err := replay.Record(ctx, v.Stream, s, v.Results[k].Region)
