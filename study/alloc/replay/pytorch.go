@@ -22,7 +22,8 @@ import (
 //     those below 10 MiB, else the size rounded up to 2 MiB;
 //   - a freed block joins free neighbours of its segment; no segment is given back unless
 //     the device has no room for another: then all that are wholly free are, and it is asked again;
-//   - a block that other streams used is free when their events have happened, not before.
+//   - a block that other streams used is free when their events have happened, which is when a
+//     trace has it freed (free_completed).
 //
 // With expandable segments each pool of a stream is one range of addresses, of which 2 MiB
 // (small) or 20 MiB (large) at a time are mapped behind what is mapped already, as many as
@@ -78,8 +79,6 @@ type pyPiece struct {
 	prev, next *pyPiece // neighbours in the segment
 	live       bool
 	unmapped   bool
-	uses       int // streams whose events have not happened
-	freed      bool
 }
 
 func (b *pyPiece) free() bool { return b != nil && !b.live && !b.unmapped }
@@ -122,7 +121,7 @@ func (m *pyModel) alloc(size uint64, stream uint32) *pyPiece {
 		m.split(b, size)
 		m.free.ReplaceOrInsert(b.next)
 	}
-	b.live, b.freed = true, false
+	b.live = true
 	return b
 }
 
@@ -253,23 +252,8 @@ func (m *pyModel) join(b *pyPiece) {
 	}
 }
 
-// use says that another stream uses b; happened that it has done so.
-func (m *pyModel) use(b *pyPiece) { b.uses++ }
-
-func (m *pyModel) happened(b *pyPiece) {
-	if b.uses--; b.uses == 0 && b.freed {
-		m.settle(b)
-	}
-}
-
-// release frees b: at once, or when what uses it has happened.
+// release frees b.
 func (m *pyModel) release(b *pyPiece) {
-	if b.freed = true; b.uses == 0 {
-		m.settle(b)
-	}
-}
-
-func (m *pyModel) settle(b *pyPiece) {
 	b.live = false
 	if p := b.prev; p.free() {
 		m.free.Delete(p)
