@@ -101,6 +101,7 @@ var house = map[string]string{
 	"study/compare":    "internal/figures study/scenario",
 	"study/plot":       "internal/expr mem internal/suggest",
 	"study/page":       "internal/canvas internal/rangemap mem mem/trace",
+	"study/live":       "study/page mem",
 	"lib/tensor":       "lib/backend",
 
 	"internal/icd/devicefile": "internal/input internal/yaml",

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"godwit/internal/rangemap"
 	"godwit/mem"
 	"godwit/mem/trace"
 )
@@ -23,6 +24,9 @@ type Builder struct {
 	ends    map[mem.Point]End
 	waits   [][]mem.Wait // by event
 	changes []change
+	told    int                     // changes, with those that are forgotten
+	latest  []rangemap.Map[content] // what forgotten changes have left, by buffer; nil where none are
+	most    int                     // events to keep; 0 is all
 	now     int64
 }
 
@@ -95,7 +99,7 @@ func (b *Builder) Buffer(id mem.BufferID, name string, size uint64, content bool
 	at := int32(len(b.run.Buffers))
 	b.run.Buffers = append(b.run.Buffers, buffer{Name: name, Size: size})
 	b.buffers[id] = at
-	b.changes = append(b.changes, change{event: -1, at: b.now, kind: created, buffer: at, r: mem.Range{End: size}, content: content})
+	b.change(change{event: -1, at: b.now, kind: created, buffer: at, r: mem.Range{End: size}, content: content})
 }
 
 // Released tells that a root buffer is gone, with its blocks.
@@ -108,7 +112,7 @@ func (b *Builder) Released(id mem.BufferID) {
 	for m := range b.run.Memories {
 		b.take(block{at, mem.MemoryID(m)}, all)
 	}
-	b.changes = append(b.changes, change{event: -1, at: b.now, kind: gone, buffer: at, r: all})
+	b.change(change{event: -1, at: b.now, kind: gone, buffer: at, r: all})
 	delete(b.buffers, id)
 }
 
@@ -190,8 +194,11 @@ func (b *Builder) Command(c *trace.CommandRecord, t Told) {
 	for _, a := range c.Accesses {
 		b.run.Uses = append(b.run.Uses, use{at, b.index(a.Buffer), a.Range, int32(a.Memory), a.Mode})
 		if a.Mode.Writes() && b.index(a.Buffer) >= 0 {
-			b.changes = append(b.changes, change{event: at, kind: wrote, buffer: b.index(a.Buffer), r: a.Range, memory: b.store(a.Memory)})
+			b.change(change{event: at, kind: wrote, buffer: b.index(a.Buffer), r: a.Range, memory: b.store(a.Memory)})
 		}
+	}
+	if n := len(b.run.Events); b.most > 0 && n > 2*b.most {
+		b.forget(int32(n - b.most))
 	}
 }
 
@@ -233,7 +240,7 @@ func (b *Builder) eviction(c *trace.CommandRecord, i int, t *Told) {
 			leaves.event = n
 		}
 	}
-	b.changes = append(b.changes, leaves)
+	b.change(leaves)
 	if v.Policy != trace.ByRegrow {
 		b.take(block{b.index(v.Buffer), v.Memory}, v.Range)
 	}
@@ -250,7 +257,7 @@ func (b *Builder) step(s *trace.StepRecord, c *trace.CommandRecord, kind kind, n
 		Bytes: s.Range.Size(), Name: w.Name, Row: w.Row, Index: w.Index,
 	}, b.Lane(Copies, cmp.Or(lineName(s.Point), "into "+b.run.Memories[s.To]), int(s.To), 0), s.Point, s.Waits)
 	if buffer >= 0 && kind != exchangeKind {
-		b.changes = append(b.changes, change{event: at, kind: arrived, buffer: buffer, r: s.Range, memory: b.store(s.To)})
+		b.change(change{event: at, kind: arrived, buffer: buffer, r: s.Range, memory: b.store(s.To)})
 	}
 }
 
@@ -311,6 +318,12 @@ func (b *Builder) Run() *Run {
 	fold(r, mostEvents)
 	layOut(r.Lanes)
 	return r
+}
+
+// ended reports whether it is known how an event ended.
+func (b *Builder) ended(i int32) bool {
+	_, ok := b.ends[b.of[i]]
+	return ok || b.of[i].IsZero()
 }
 
 // resolve gives an event its times. A queue that keeps none says only when it ended: then it is taken to have started

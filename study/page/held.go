@@ -25,12 +25,20 @@ const (
 // change is what happened to bytes of a buffer when an event ended, or at a time.
 type change struct {
 	event   int32 // -1 is none
+	order   int   // in the plan
 	at      int64
 	kind    changeKind
 	content bool // created with some
 	buffer  int32
 	r       mem.Range
 	memory  mem.MemoryID
+}
+
+// change notes a change, in the order of the plan.
+func (b *Builder) change(c change) {
+	c.order = b.told
+	b.told++
+	b.changes = append(b.changes, c)
 }
 
 // content is what is latest of bytes, since a time.
@@ -56,14 +64,11 @@ func (b *Builder) holders() (out []held, sets []mem.MemorySet) {
 		}
 		out = append(out, held{c.since, to, buffer, r, set, c.writer})
 	}
-	latest := make([]rangemap.Map[content], len(b.run.Buffers))
-	for i := range latest {
-		latest[i] = rangemap.Make(b.run.Buffers[i].Size, content{})
-	}
+	latest := b.unwritten()
 	for _, i := range b.inTime() {
 		c := &b.changes[i]
 		latest[c.buffer].Update(c.r, func(r mem.Range, was content) content {
-			now := b.changed(i, was)
+			now := b.changed(c, was)
 			if now.holds == was.holds && now.writer == was.writer && now.any == was.any {
 				return was
 			}
@@ -81,11 +86,22 @@ func (b *Builder) holders() (out []held, sets []mem.MemorySet) {
 	return out, sets
 }
 
-// inTime are the changes in order of time, those of one time as they were planned.
+// unwritten is what buffers hold before the first change that is kept.
+func (b *Builder) unwritten() []rangemap.Map[content] {
+	latest := slices.Clone(b.latest)
+	for i := len(latest); i < len(b.run.Buffers); i++ {
+		latest = append(latest, rangemap.Make(b.run.Buffers[i].Size, content{}))
+	}
+	return latest
+}
+
+// inTime are the changes that have come, in order of time, those of one time as they were planned.
 func (b *Builder) inTime() []int {
-	all := make([]int, len(b.changes))
-	for i := range all {
-		all[i] = i
+	all := make([]int, 0, len(b.changes))
+	for i := range b.changes {
+		if c := &b.changes[i]; c.event < 0 || b.ended(c.event) {
+			all = append(all, i)
+		}
 	}
 	slices.SortStableFunc(all, func(x, y int) int { return cmp.Compare(b.time(x), b.time(y)) })
 	return all
@@ -102,19 +118,18 @@ func (b *Builder) time(i int) int64 {
 }
 
 // changed is what bytes are after a change.
-func (b *Builder) changed(i int, was content) content {
-	c := &b.changes[i]
+func (b *Builder) changed(c *change, was content) content {
 	failed := c.event >= 0 && b.run.Events[c.event].Failed != ""
-	if i < was.order && c.kind != gone {
+	if c.order < was.order && c.kind != gone {
 		return was // it is of what has been written over
 	}
 	switch c.kind {
 	case created:
 		if c.content {
-			return content{order: i, writer: -1, holds: mem.SetOf(mem.Host), any: true}
+			return content{order: c.order, writer: -1, holds: mem.SetOf(mem.Host), any: true}
 		}
 	case wrote:
-		now := content{order: i, writer: c.event, holds: mem.SetOf(c.memory), any: true}
+		now := content{order: c.order, writer: c.event, holds: mem.SetOf(c.memory), any: true}
 		if failed {
 			now.holds = mem.MemorySet{}
 		}
@@ -126,7 +141,7 @@ func (b *Builder) changed(i int, was content) content {
 	case left:
 		was.holds = was.holds.Without(c.memory)
 	case gone:
-		return content{order: i}
+		return content{order: c.order}
 	}
 	return was
 }

@@ -3,7 +3,7 @@
 function makeHeld(page) {
   const { $, colours } = canvas, el = $('held');
   const margin = { left: 150, right: 14, top: 20, bottom: 26 };
-  let key = '', image = null, ids = null;
+  let key = '', painted = null, image = null, ids = null;
 
   const hues = [null, '#4c78a8', '#e0812b', '#54a24b', '#b279a2', '#c9b037', '#2a9d8f', '#d1495b', '#7a6fd0', '#8c6d4f', '#5fb3e0'];
   function tone(m) {
@@ -36,8 +36,8 @@ function makeHeld(page) {
   function draw() {
     margin.left = page.lanes.margin.left;
     const p = canvas.plot(el, margin), v = { ...page.view, ...page.rows }, run = page.run;
-    const W = Math.max(Math.round(p.pw * p.dpr), 1), H = Math.max(Math.round(p.ph * p.dpr), 1), now = [run.title, W, H, v.x0, v.x1, v.y0, v.y1, colours.paper].join();
-    if (now !== key) { paint(W, H, v); key = now; }
+    const W = Math.max(Math.round(p.pw * p.dpr), 1), H = Math.max(Math.round(p.ph * p.dpr), 1), now = [W, H, v.x0, v.x1, v.y0, v.y1, colours.paper].join();
+    if (now !== key || painted !== run) { paint(W, H, v); key = now; painted = run; }
     p.ctx.putImageData(image, Math.round(p.left * p.dpr), Math.round(p.top * p.dpr));
     canvas.frame(p);
     p.ctx.font = '600 12px system-ui, sans-serif'; p.ctx.textAlign = 'left'; p.ctx.textBaseline = 'alphabetic'; p.ctx.fillStyle = colours.ink;

@@ -18,7 +18,7 @@ function makeLanes(page) {
   function lay() {
     layout = []; height = 0;
     let group = '';
-    for (const lane of page.run.lanes) {
+    for (const lane of page.run?.lanes ?? []) {
       if (hidden.has(lane.group)) continue;
       if (lane.group !== group) {
         layout.push({ head: group = lane.group, y: height, h: headHeight });

@@ -1,7 +1,7 @@
 // The page: which run, which view, and what was clicked.
 (() => {
   const { $, root, count, bytes, span } = canvas;
-  const data = JSON.parse($('data').textContent);
+  let data = JSON.parse($('data').textContent);
   const page = { run: null, view: null, rows: null, selected: -1, bytes: -1, hover: null };
   page.redraw = canvas.frames(() => {
     if (!page.run || !page.view) return false;
@@ -117,7 +117,7 @@
     say([
       element('h2', { textContent: place(b, lo, hi - lo) }),
       fields([
-        ['bytes', `${count(hi - lo)} (${bytes(hi - lo)})`], ['holders', holders, 'latest on'], ['writer', writer >= 0 ? toEvent(writer) : 'nobody: the initial content', 'written by'],
+        ['bytes', `${count(hi - lo)} (${bytes(hi - lo)})`], ['holders', holders, 'latest on'], ['writer', writer >= 0 ? toEvent(writer) : writer < -1 ? 'a command that is not kept' : 'nobody: the initial content', 'written by'],
         ['from', span(from, 8)], ['to', span(to, 8)], ...(next >= 0 && to < run.until ? [['next', toEvent(next), 'written next by']] : []),
       ]),
       ...section('Copied meanwhile by', arrive.map(e => go(`${span(run.end[e], 8)}: ${short(e)}`, () => select(e, true)))),
@@ -147,6 +147,7 @@
     page.selected = page.bytes = -1; wanted++;
     page.lanes.lay();
     page.redraw();
+    page.closed?.();
   }
 
   // reveal moves the view so that an event is in sight.
@@ -195,7 +196,7 @@
     let text = '';
     if (h >= 0) {
       const w = run.heldWriter[h];
-      text = `${place(run.heldBuffer[h], run.heldOffset[h], run.heldSize[h])}\nlatest on ${run.sets[run.heldSet[h]].map(memory).join(', ') || 'nobody'}\nby ${w >= 0 ? short(w) : 'its creation'}\n${span(run.heldFrom[h], 8)} to ${span(run.heldTo[h], 8)}`;
+      text = `${place(run.heldBuffer[h], run.heldOffset[h], run.heldSize[h])}\nlatest on ${run.sets[run.heldSet[h]].map(memory).join(', ') || 'nobody'}\nby ${w >= 0 ? short(w) : w < -1 ? 'a command that is not kept' : 'its creation'}\n${span(run.heldFrom[h], 8)} to ${span(run.heldTo[h], 8)}`;
     }
     canvas.tip(e, text);
     page.redraw();
@@ -244,7 +245,7 @@
     const i = element('i'); i.style.background = colour;
     return element('span', {}, i, name);
   }));
-  async function choose(k) {
+  async function choose(k, view) {
     root.dataset.ready = '';
     const run = await openRun(data[k]);
     Object.assign(page, { run, selected: -1, bytes: -1, rows: { y0: 0, y1: Math.max(run.total, 1) } });
@@ -264,10 +265,20 @@
       run.sets.some(s => !s.length) ? [['rgb(120,20,30)', 'lost']] : []));
     $('panel').hidden = true;
     page.lanes.lay();
-    look(whole());
+    look(view ?? whole());
   }
-  canvas.options($('run'), data.map((r, i) => [String(i), r.title]), '0');
-  $('runs').hidden = data.length < 2;
+  // show shows other data. Who saw all sees all of it, who saw the end goes on with it, who looks elsewhere stays there.
+  page.show = now => {
+    const was = page.run, v = page.view, k = was ? Math.max(now.findIndex(r => r.title === was.title), 0) : 0;
+    data = now;
+    canvas.options($('run'), data.map((r, i) => [String(i), r.title]), String(k));
+    $('runs').hidden = data.length < 2;
+    for (const id of ['controls', 'stage']) $(id).hidden = !data.length;
+    if (!data.length) return;
+    if (!was || v.x0 <= was.first && v.x1 >= was.until) return choose(k);
+    const by = v.x1 >= was.until ? now[k].until - was.until : 0;
+    return choose(k, { x0: v.x0 + by, x1: v.x1 + by });
+  };
   $('run').addEventListener('change', e => choose(+e.target.value));
   $('whole').addEventListener('click', () => look(whole()));
   $('close').addEventListener('click', close);
@@ -276,7 +287,10 @@
   Object.assign(page, { look, select, selectBytes, clicked, reveal });
 
   const asWanted = new URLSearchParams(location.hash.slice(1)); // #run=1&x0=…&x1=…&event=…
-  choose(+(asWanted.get('run') || 0)).then(() => {
+  if ($('live')) {
+    page.show(data);
+    follow(page);
+  } else page.show(data).then(() => asWanted.has('run') && choose(+asWanted.get('run'))).then(() => {
     if (asWanted.has('x0')) look({ x0: +asWanted.get('x0'), x1: +asWanted.get('x1') });
     if (asWanted.has('find')) find(asWanted.get('find'));
   });

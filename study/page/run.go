@@ -130,7 +130,7 @@ type held struct {
 	Buffer   int32
 	Range    mem.Range
 	Set      int32 // in Sets
-	Writer   int32 // the event; -1 is the initial content
+	Writer   int32 // the event; -1 is the initial content, forgotten one that is not kept
 }
 
 // use is an access of a command's.

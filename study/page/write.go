@@ -26,6 +26,9 @@ var lanesJS string
 //go:embed held.js
 var heldJS string
 
+//go:embed live.js
+var liveJS string
+
 //go:embed page.js
 var pageJS string
 
@@ -37,23 +40,40 @@ func Write(w io.Writer, title string, runs ...*Run) error {
 	if len(runs) == 0 {
 		return fmt.Errorf("page %q without a run: %w", title, mem.ErrInvalidValue)
 	}
-	var all []*runData
-	for _, r := range runs {
-		d, err := dataOf(r)
-		if err != nil {
-			return err
-		}
-		all = append(all, d)
-	}
-	text, err := json.Marshal(all)
+	text, err := Data(runs...)
 	if err != nil {
 		return err
 	}
+	return write(w, title, text, false)
+}
+
+// WriteLive writes a page without runs, which asks whoever has served it how something goes (package live). It fails with
+// w's error.
+func WriteLive(w io.Writer, title string) error { return write(w, title, []byte("[]"), true) }
+
+func write(w io.Writer, title string, data []byte, live bool) error {
+	js := canvas.Script + runJS + lanesJS + heldJS
+	if live {
+		js += liveJS
+	}
 	return page.Execute(w, map[string]any{
-		"Title": title, "CSS": template.CSS(canvas.Style + pageCSS),
-		"JS":   template.JS(canvas.Script + runJS + lanesJS + heldJS + pageJS), //nolint:gosec // our own scripts
-		"Data": template.JS(text),                                              //nolint:gosec // json.Marshal escapes <, > and &
+		"Title": title, "CSS": template.CSS(canvas.Style + pageCSS), "Live": live,
+		"JS":   template.JS(js + pageJS), //nolint:gosec // our own scripts
+		"Data": template.JS(data),        //nolint:gosec // json.Marshal escapes <, > and &
 	})
+}
+
+// Data is runs as the page's script reads them: a list of JSON.
+func Data(runs ...*Run) ([]byte, error) {
+	all := []*runData{}
+	for _, r := range runs {
+		d, err := dataOf(r)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, d)
+	}
+	return json.Marshal(all)
 }
 
 // runData is a run as the script reads it: see canvas.Floats and canvas.JSON.

@@ -148,7 +148,7 @@ func (r *runner) open(ctx context.Context) (err error) {
 	}
 	r.log = tracelog.New(nil)
 	if r.opt.Draw {
-		r.log.Draw("machine " + r.machine.Name)
+		r.log.Draw("machine "+r.machine.Name, false)
 	}
 	r.ctx, err = runtime.OpenContext(ctx, runtime.Options{
 		Name: "replay", Devices: r.world.Devices()[:n], OwnDevices: true, Names: names[1:], Host: r.world.Host(), Executor: r.world, Staging: r.machine.Staging(),

@@ -120,13 +120,27 @@ func (r *runner) openMachine(m *machine.Machine, opt *runtime.Options) error {
 		renamed[m.Devices[i].Name] = names[i]
 	}
 	rec := profile.New()
-	w, err := virtual.New(m, virtual.Options{Exact: m.Exact(), Observer: rec, Seed: r.opt.Seed, Stamps: r.stamps(), Fail: r.s.failing(), Names: names})
+	w, err := virtual.New(m, virtual.Options{Exact: m.Exact(), Observer: stepped{rec, r.opt.Step}, Seed: r.opt.Seed, Stamps: r.stamps(), Fail: r.s.failing(), Names: names})
 	if err != nil {
 		return err
 	}
 	r.model = &modelled{m, w, rec, renamed}
 	opt.Devices, opt.Host, opt.Executor, opt.Staging = w.Devices()[:len(s.Devices)], w.Host(), w, m.Staging()
 	return nil
+}
+
+// stepped is a recorder that has a run go on by steps, where step is not nil.
+type stepped struct {
+	*profile.Recorder
+	step func(now int64)
+}
+
+// Span implements virtual.Observer.
+func (s stepped) Span(x *virtual.Span) {
+	s.Recorder.Span(x)
+	if s.step != nil {
+		s.step(x.Ended)
+	}
 }
 
 // clock says whose the times of a run are.

@@ -225,15 +225,19 @@ func (r *runner) sink() trace.CommandSink {
 	if r.opt.Plain {
 		return nil
 	}
-	if r.opt.Record == nil {
-		return r.rec
-	}
-	memories := []trace.CommandMemory{{Name: "host"}}
+	memories, capacity := []trace.CommandMemory{{Name: "host"}}, []uint64{0}
 	if r.model != nil {
 		memories[0].Capacity = r.model.machine.Host.Memory
 	}
 	for i, name := range r.names[1:] {
-		memories = append(memories, trace.CommandMemory{Name: name, Capacity: r.capacity(i)})
+		memories, capacity = append(memories, trace.CommandMemory{Name: name, Capacity: r.capacity(i)}), append(capacity, r.capacity(i))
 	}
-	return trace.Tee(r.rec, r.opt.Record.Context(memories, r.s.WholeBelow))
+	sinks := []trace.CommandSink{r.rec}
+	if r.opt.Watch != nil {
+		sinks = append(sinks, r.opt.Watch(r.clock(), r.names, capacity))
+	}
+	if r.opt.Record != nil {
+		sinks = append(sinks, r.opt.Record.Context(memories, r.s.WholeBelow))
+	}
+	return trace.Tee(sinks...)
 }

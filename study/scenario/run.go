@@ -33,6 +33,12 @@ type RunOptions struct {
 	// Record, where not nil, is given the command trace of the run, but not of what verifies
 	// it.
 	Record *trace.CommandWriter
+	// Watch, where not nil, gives a sink that is told of the run as it goes, over these memories, the host's first; but not of
+	// a plain run.
+	Watch func(clock string, memories []string, capacity []uint64) trace.CommandSink
+	// Step, where not nil, is called by a run on a machine whenever a command or a copy has ended, with the time. Until
+	// it returns nothing goes on, nor does the machine's time. It must not call the run.
+	Step func(now int64)
 	// Machine, where not nil, is what the scenario runs on, in virtual time, in place of
 	// the drivers that it names.
 	Machine *machine.Machine

@@ -23,8 +23,10 @@ type RunOptions struct {
 	Rows *Rows
 	// Has, where not nil, says which points are to be run, by their index: a shard's.
 	Has func(i int) bool
-	// Progress, where not nil, is told how many points are done, from any goroutine.
-	Progress func(done, total int)
+	// Began, where not nil, is told of a point that is being made, which has so many commands, and Ended, where not nil, of one that
+	// is done: made, or known before. why is why it failed. Both from any goroutine.
+	Began func(i, commands int)
+	Ended func(i int, known bool, why string)
 }
 
 // Run runs all points that are not known. A point whose run fails has a row that says
@@ -58,17 +60,14 @@ func Run(ctx context.Context, c *Config, opt RunOptions) (res *Results, err erro
 			break
 		}
 		group.Go(func() error {
-			known, err := c.point(running, i, opt.Rows)
-			if err != nil {
-				return err
-			}
-			if known {
+			known, err := c.point(running, i, &opt)
+			if known && err == nil {
 				taken.Add(1)
 			}
-			if n := done.Add(1); opt.Progress != nil {
-				opt.Progress(int(n), res.Points)
+			if err == nil {
+				done.Add(1)
 			}
-			return nil
+			return err
 		})
 	}
 	if err = group.Wait(); err == nil && int(done.Load()) < res.Points {
@@ -81,7 +80,13 @@ func Run(ctx context.Context, c *Config, opt RunOptions) (res *Results, err erro
 }
 
 // point has rows have the row of a point: it is made, or the one that is known is taken.
-func (c *Config) point(ctx context.Context, i int, rows *Rows) (known bool, err error) {
+func (c *Config) point(ctx context.Context, i int, opt *RunOptions) (known bool, err error) {
+	rows, why := opt.Rows, ""
+	defer func() {
+		if err == nil && opt.Ended != nil {
+			opt.Ended(i, known, why)
+		}
+	}()
 	if err := ctx.Err(); err != nil {
 		return false, err
 	}
@@ -105,8 +110,15 @@ func (c *Config) point(ctx context.Context, i int, rows *Rows) (known bool, err 
 		if at, aerr := rows.row(i); err != nil || aerr != nil || bytes.Equal(now, at) {
 			return true, errors.Join(err, aerr)
 		}
-	} else if now, err = c.make(ctx, s, how, key, settings); err != nil {
-		return false, err
+	} else {
+		if opt.Began != nil {
+			opt.Began(i, len(s.Commands))
+		}
+		if now, err = c.make(ctx, s, how, key, settings); err != nil {
+			return false, err
+		}
+		b, _ := briefly(now)
+		why = b.Error
 	}
 	return known, rows.add([]int{i}, journal.Encode(i, now))
 }

@@ -333,9 +333,8 @@ func TestASweepThatIsCancelledEnds(t *testing.T) {
 	rows, journal, _ := begun(t, c, path)
 	ctx, cancel := context.WithCancel(t.Context())
 	var done atomic.Int64
-	_, err := sweep.Run(ctx, c, sweep.RunOptions{Jobs: 2, Rows: rows, Progress: func(n, total int) {
-		done.Store(int64(n))
-		if n == 3 {
+	_, err := sweep.Run(ctx, c, sweep.RunOptions{Jobs: 2, Rows: rows, Ended: func(int, bool, string) {
+		if done.Add(1) == 3 {
 			cancel()
 		}
 	}})

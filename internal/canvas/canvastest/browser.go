@@ -22,6 +22,7 @@ type Browser struct {
 	loads int
 	mu    sync.Mutex
 	said  []string // protected by mu
+	own   string   // requests that begin so are the page's; protected by mu
 }
 
 // Open starts a browser, with a window of so many pixels, for as long as a test runs. It skips where there is no
@@ -64,7 +65,10 @@ func (b *Browser) listen(ev any) {
 	case *runtime.EventExceptionThrown:
 		said = ev.ExceptionDetails.Error()
 	case *network.EventRequestWillBeSent:
-		if !strings.HasPrefix(ev.Request.URL, "file://") && !strings.HasPrefix(ev.Request.URL, "data:") {
+		b.mu.Lock()
+		own := b.own != "" && strings.HasPrefix(ev.Request.URL, b.own)
+		b.mu.Unlock()
+		if !own && !strings.HasPrefix(ev.Request.URL, "file://") && !strings.HasPrefix(ev.Request.URL, "data:") {
 			said = "request of " + ev.Request.URL
 		}
 	}
@@ -96,6 +100,21 @@ func (b *Browser) Load(t *testing.T, file, hash string) (attr map[string]string)
 		chromedp.Poll(drawn, nil, chromedp.WithPollingTimeout(time.Minute), chromedp.WithPollingInterval(20*time.Millisecond)),
 		chromedp.Evaluate(`Object.assign({}, document.documentElement.dataset)`, &attr)))
 	return attr
+}
+
+// Visit opens a page that is served at an address, below which it may ask for more.
+func (b *Browser) Visit(t *testing.T, address string) {
+	t.Helper()
+	b.mu.Lock()
+	b.own = address
+	b.mu.Unlock()
+	b.Run(t, chromedp.Navigate(address))
+}
+
+// Until waits until a script says true.
+func (b *Browser) Until(t *testing.T, script string) {
+	t.Helper()
+	b.Run(t, chromedp.Poll(script, nil, chromedp.WithPollingTimeout(time.Minute), chromedp.WithPollingInterval(20*time.Millisecond)))
 }
 
 // Run runs actions on the page.

@@ -62,7 +62,7 @@ func Open(lines, summary, record, html, timeline string) (*Files, error) {
 	}
 	f.Log = New(f.lines)
 	if f.html != "" || f.timeline != "" {
-		f.Log.Draw("this computer")
+		f.Log.Draw("this computer", false)
 	}
 	return f, nil
 }

@@ -8,7 +8,7 @@
 // planner nothing, so that the lower bound is an independent one.
 //
 // Lock order: the runtime calls a sink under its context's planner lock; Log.mu
-// is below it, and nothing is called while it is held but the writer.
+// is below it, and nothing is called while it is held but the writer and pictures, whose lock is a leaf.
 package tracelog
 
 import (
@@ -27,16 +27,17 @@ import (
 // use.
 type Log struct {
 	mu       sync.Mutex
-	w        io.Writer       // nil writes no lines; immutable, written to with mu held
-	line     []byte          // protected by mu
-	err      error           // the writer's first; protected by mu
-	contexts int             // ever made; protected by mu
-	buffers  int             // ever made; protected by mu
-	pending  pending         // protected by mu
-	short    []*sink         // contexts in which a memory was short; protected by mu
-	sum      tally           // protected by mu
-	clock    string          // that pictures are by; "" where none are wanted; protected by mu
-	pictures []*page.Builder // protected by mu
+	w        io.Writer        // nil writes no lines; immutable, written to with mu held
+	line     []byte           // protected by mu
+	err      error            // the writer's first; protected by mu
+	contexts int              // ever made; protected by mu
+	buffers  int              // ever made; protected by mu
+	pending  pending          // protected by mu
+	short    []*sink          // contexts in which a memory was short; protected by mu
+	sum      tally            // protected by mu
+	clock    string           // that pictures are by; "" where none are wanted; protected by mu
+	last     bool             // pictures keep the last alone; protected by mu
+	pictures []*page.Recorder // protected by mu
 }
 
 // New returns an empty log that writes its lines to w, each command's in one
@@ -111,7 +112,7 @@ type sink struct {
 	account *bound.Account         // what had to move
 	counted map[mem.BufferID]bool  // buffers of which a count says how many bytes matter, and those with counts: not in account
 	evicted bool                   // in log.short
-	picture *picture               // nil where none is wanted; set before the sink is anybody's
+	picture *page.Recorder         // nil where none is wanted; set before the sink is anybody's
 }
 
 // lateStep is a copy whose extent shows when it has ended: it is counted as a whole
@@ -147,7 +148,7 @@ func (c *sink) Buffer(b *trace.BufferRecord) {
 			c.ledger.Release(b.Buffer)
 			c.account.Release(b.Buffer)
 			if c.picture != nil {
-				c.picture.Released(b.Buffer)
+				c.picture.Buffer(b)
 			}
 			delete(c.counted, b.Buffer)
 		}
@@ -166,7 +167,9 @@ func (c *sink) Buffer(b *trace.BufferRecord) {
 	_ = c.account.Create(b.Buffer, b.Size, b.Version != 0) // of an ID and a size that the runtime has checked
 	c.buffers[b.Buffer] = a
 	if c.picture != nil {
-		c.picture.Buffer(b.Buffer, a.Name, b.Size, b.Version != 0)
+		named := *b
+		named.Name = a.Name
+		c.picture.Buffer(&named)
 	}
 	l.sum.live[a] = struct{}{}
 }
@@ -185,8 +188,8 @@ func (c *sink) Command(r *trace.CommandRecord) {
 	if l.w != nil {
 		c.describe(r, what)
 	}
-	if c.picture != nil && r.Err == nil {
-		c.picture.Command(r, c.told(r, what))
+	if c.picture != nil {
+		c.picture.Command(r)
 	}
 	c.evictions(r)
 	if r.Err == nil || len(r.Regrows) > 0 {
@@ -234,7 +237,7 @@ func (c *sink) Completed(r *trace.CompletionRecord) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if c.picture != nil {
-		c.picture.ended(r)
+		c.picture.Completed(r)
 	}
 	if late, ok := c.late[r.Point]; ok {
 		delete(c.late, r.Point)

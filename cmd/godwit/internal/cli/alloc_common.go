@@ -14,9 +14,7 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize"
-	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/pflag"
-	"golang.org/x/term"
 
 	"godwit/study/alloc/extern"
 	"godwit/study/alloc/formats"
@@ -149,44 +147,6 @@ func writeJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
 	return e.Encode(v)
-}
-
-// newProgress is a bar on the terminal for work that takes over a second; off
-// a terminal it shows nothing.
-func newProgress(total int, what string) *progressbar.ProgressBar {
-	if !term.IsTerminal(int(os.Stderr.Fd())) {
-		return progressbar.NewOptions(total, progressbar.OptionSetWriter(io.Discard))
-	}
-	started := time.Now()
-	return progressbar.NewOptions(total,
-		progressbar.OptionSetWriter(&lateWriter{os.Stderr, started.Add(time.Second)}),
-		progressbar.OptionSetDescription(what),
-		progressbar.OptionShowCount(),
-		progressbar.OptionSetWidth(barWidth()),
-		progressbar.OptionThrottle(100*time.Millisecond),
-		progressbar.OptionClearOnFinish())
-}
-
-// barWidth leaves room beside a bar for what is done, how much of it, and the times.
-func barWidth() int {
-	width, _, err := term.GetSize(int(os.Stderr.Fd()))
-	if err != nil {
-		width = 80
-	}
-	return min(max(width-60, 5), 40)
-}
-
-// lateWriter drops what is written before a moment.
-type lateWriter struct {
-	w    io.Writer
-	from time.Time
-}
-
-func (l *lateWriter) Write(p []byte) (int, error) {
-	if time.Now().Before(l.from) {
-		return len(p), nil
-	}
-	return l.w.Write(p)
 }
 
 // onlineOnly is parseSubjects for what cannot use the offline packer, which all

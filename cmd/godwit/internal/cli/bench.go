@@ -119,11 +119,12 @@ func runBenchAlloc(ctx context.Context, out, errOut io.Writer, f benchAllocFlags
 	}
 	o.Subjects = named.list
 	bar := newProgress(o.Steps(len(streams)), "benchmark")
-	o.Progress = func() { _ = bar.Add(1) } // a bar that cannot be drawn is no error
-	if report.Rows, err = replay.Bench(ctx, streams, o); err != nil {
+	o.Progress = func() { bar.add(1) }
+	report.Rows, err = replay.Bench(ctx, streams, o)
+	bar.finish()
+	if err != nil {
 		return err
 	}
-	_ = bar.Finish()
 	if f.json {
 		err = writeJSON(out, report)
 	} else {

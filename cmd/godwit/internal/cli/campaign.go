@@ -9,9 +9,11 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/spf13/cobra"
@@ -19,6 +21,7 @@ import (
 
 	"godwit/internal/journal"
 	"godwit/study/campaign"
+	"godwit/study/live"
 )
 
 func newCampaign() *cobra.Command {
@@ -91,6 +94,7 @@ func (f *natsFlags) connect(address, name string) (*nats.Conn, error) {
 type coordinatorFlags struct {
 	natsFlags
 	store, listen, nats, metrics string
+	page                         serveFlag
 }
 
 // inStore describes the flags for help texts.
@@ -104,6 +108,7 @@ func (f *coordinatorFlags) register(fl *pflag.FlagSet) {
 	fl.StringVar(&f.listen, "listen", "127.0.0.1:0", "listen at `HOST:PORT`; port 0 is the one that it had before")
 	fl.StringVar(&f.nats, "nats", "", "in place of a server of its own use those at `URLS`, with commas between")
 	fl.StringVar(&f.metrics, "metrics", "", "serve figures at `HOST:PORT`: /metrics for Prometheus, /status as JSON; without HOST on the loopback address")
+	f.page.register(fl)
 	f.natsFlags.register(fl)
 }
 
@@ -197,7 +202,13 @@ func (f *coordinatorFlags) coordinate(ctx context.Context, l *campaign.Listen, c
 		say("figures are at http://%v/metrics and /status", at)
 		defer func() { err = errors.Join(err, wait()) }()
 	}
-	defer watch(ctx, co)()
+	bar := newProgressOf(co.Status().Total, "points", func(s *live.State) { *s = campaignState(co.Status()) })
+	defer bar.finish()
+	end, err := f.page.serve(ctx, live.Options{Title: "Campaign " + f.campaign, State: bar.state})
+	if err != nil {
+		return err
+	}
+	defer func() { end(err) }()
 	taken := time.Now().Add(15 * time.Second) // a lock that nobody has any more has expired by then
 	for first := true; ; first = false {
 		known, err := f.once(ctx, l, co)
@@ -249,39 +260,30 @@ func (f *coordinatorFlags) once(ctx context.Context, l *campaign.Listen, co *cam
 	return true, co.Run(ctx, nc)
 }
 
-// watch has a bar show how a campaign goes, until its end is called.
-func watch(ctx context.Context, co *campaign.Coordinator) (end func()) {
-	s := co.Status()
-	bar := newProgress(s.Total, "points")
-	ctx, cancel := context.WithCancel(ctx)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		for tick := time.NewTicker(250 * time.Millisecond); ; {
-			select {
-			case <-ctx.Done():
-				tick.Stop()
-				return
-			case <-tick.C:
-			}
-			s := co.Status()
-			what := plural(s.Active(), "worker")
-			if s.Rounds > 0 {
-				what += fmt.Sprintf(", round %d of %d, %s", s.Round, s.Rounds, plural(s.Findings, "finding"))
-			}
-			if s.Failed > 0 {
-				what += fmt.Sprintf(", %d failed", s.Failed)
-			}
-			bar.ChangeMax(s.Total)
-			bar.Describe(what)
-			_ = bar.Set(min(s.Done, s.Total-1)) // a bar that cannot be drawn is no error
-		}
-	}()
-	return func() {
-		cancel()
-		<-ended
-		_ = bar.Finish()
+// campaignState is how a campaign goes, for a bar and a page.
+func campaignState(c campaign.Status) (s live.State) {
+	s = live.State{Stage: "points", Done: int64(c.Done), Total: int64(c.Total), Elapsed: c.Elapsed, ETA: c.ETA, Facts: []live.Fact{{Value: fmt.Sprint(c.Active()), Name: "workers"}}}
+	if c.Kind == "fuzz" {
+		s.Stage = fmt.Sprintf("round %d of %d, units", c.Round, c.Rounds)
 	}
+	for name, n := range map[string]int{"findings": c.Findings, "sequences": c.Evals, "failed": c.Failed, "given up": c.Given} {
+		if n > 0 {
+			s.Facts = append(s.Facts, live.Fact{Value: humanize.Comma(int64(n)), Name: name})
+		}
+	}
+	slices.SortFunc(s.Facts, func(a, b live.Fact) int { return strings.Compare(b.Name, a.Name) })
+	workers := live.Table{Title: "workers", Header: []string{"worker", "jobs", "made", "a second", "silent for"}}
+	for _, w := range c.Workers {
+		workers.Rows = append(workers.Rows, []string{w.Name, fmt.Sprint(w.Jobs), humanize.Comma(int64(w.Made)), fmt.Sprintf("%.1f", w.Rate), roughly(w.Silent)})
+	}
+	failed := live.Table{Title: "what went wrong", Header: []string{"why"}}
+	for _, why := range append([]string{c.Trouble, c.Unlike}, c.Why...) {
+		if why != "" {
+			failed.Rows = append(failed.Rows, []string{why})
+		}
+	}
+	s.Tables = []live.Table{workers, failed}
+	return s
 }
 
 // campaignError is what a campaign ended with.

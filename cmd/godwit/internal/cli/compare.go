@@ -175,7 +175,12 @@ func runCompare(ctx context.Context, w io.Writer, files []string, f *compareFlag
 	}
 	var variants []compare.Variant
 	for _, c := range all {
-		res, err := runShowingProgress(ctx, c.scenario, c.how)
+		end, err := new(runFlags).shown(ctx, c.scenario, &c.how)
+		if err != nil {
+			return err
+		}
+		res, err := scenario.Run(ctx, c.scenario, c.how)
+		end(res, err)
 		var bad scenario.Errors
 		if ctx.Err() != nil || errors.As(err, &bad) {
 			return fmt.Errorf("%s: %w", c.name, err)

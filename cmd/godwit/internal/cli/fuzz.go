@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
@@ -19,6 +20,7 @@ import (
 	"godwit/internal/figures"
 	"godwit/study/alloc/fuzz"
 	"godwit/study/alloc/replay"
+	"godwit/study/live"
 )
 
 // fuzzFlags are the flags of godwit fuzz.
@@ -40,6 +42,7 @@ type fuzzFlags struct {
 	alone      bool
 	json       bool
 	rounds     int
+	serve      serveFlag
 	begins     []string // directories whose corpora rounds begin with
 }
 
@@ -96,6 +99,7 @@ processes and hosts make the units. --out/rounds.rows has what is done until the
 	f.registerRounds(fl, 0)
 	patienceFlag(fl, &f.patience)
 	fl.BoolVar(&f.resume, "resume", false, "begin with the corpus in --out and those in other directories, and minimise --out's at the end")
+	f.serve.register(fl)
 	fl.Var(&f.shard, "shard", "only every N-th search, from the K-th on (`K/N`)")
 	fl.BoolVar(&f.blind, "blind", false, "no guidance: what a guided search is compared with")
 	fl.DurationVar(&f.limit, "for", 0, "search, make smaller and measure for this time in all (30s, 5m)")
@@ -317,26 +321,25 @@ const turn = 2 * time.Second
 
 // searchAll has the tasks take turns on all cores, and saves what they find: of one that is killed
 // all but its last turn.
-func searchAll(ctx context.Context, f fuzzFlags, tasks []*fuzzTask) error {
+func searchAll(ctx context.Context, f fuzzFlags, tasks []*fuzzTask) (err error) {
 	total := f.evals * len(tasks)
 	if f.limit > 0 && f.evals == 1<<40 {
 		total = -1 // a spinner: nobody knows how many
 	}
-	bar := newProgress(total, "searching")
-	defer func() { _ = bar.Finish() }() // a bar that cannot be drawn is no error
+	b := newBoard(tasks)
+	bar := newProgressOf(total, "searching", b.more)
+	defer bar.finish()
+	end, err := f.serve.serve(ctx, live.Options{Title: "A search for what hurts a strategy", State: bar.state})
+	if err != nil {
+		return err
+	}
+	defer func() { end(err) }()
 	g, ctx := errgroup.WithContext(ctx)
-	var mu sync.Mutex
-	top := 0.0 // of all searches; protected by mu
 	waiting := make(chan *fuzzTask, len(tasks))
 	for _, t := range tasks {
 		t.o.Progress = func(best float64) {
-			mu.Lock()
-			defer mu.Unlock()
-			if best > top {
-				top = best
-				bar.Describe(fmt.Sprintf("searching, best %.4f", best))
-			}
-			_ = bar.Add(1) // as above
+			b.tried(t, best)
+			bar.add(1)
 		}
 		waiting <- t
 	}
@@ -357,6 +360,42 @@ func searchAll(ctx context.Context, f fuzzFlags, tasks []*fuzzTask) error {
 		})
 	}
 	return g.Wait()
+}
+
+// board is how searches go, for who looks. Safe for concurrent use.
+type board struct {
+	mu    sync.Mutex
+	tasks []*fuzzTask           // immutable
+	evals map[*fuzzTask]int64   // protected by mu
+	best  map[*fuzzTask]float64 // protected by mu
+}
+
+func newBoard(tasks []*fuzzTask) *board {
+	return &board{tasks: tasks, evals: make(map[*fuzzTask]int64), best: make(map[*fuzzTask]float64)}
+}
+
+// tried notes that a search has tried one more, and its best.
+func (b *board) tried(t *fuzzTask, best float64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.evals[t]++
+	b.best[t] = best
+}
+
+// more adds searches to a state.
+func (b *board) more(s *live.State) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	top := 0.0
+	t := live.Table{Title: "searches", Header: []string{"strategy", "seed", "tried", "best"}}
+	for _, x := range b.tasks {
+		top = max(top, b.best[x])
+		t.Rows = append(t.Rows, []string{x.o.Subject.Name(), fmt.Sprint(x.o.Seed), humanize.Comma(b.evals[x]), fmt.Sprintf("%.4f", b.best[x])})
+	}
+	if top > 0 {
+		s.Facts = append(s.Facts, live.Fact{Value: fmt.Sprintf("%.4f", top), Name: "at best"})
+	}
+	s.Tables = append(s.Tables, t)
 }
 
 // minimise does so for the corpus of each strategy searched.

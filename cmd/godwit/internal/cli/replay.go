@@ -239,12 +239,12 @@ func runReplay(ctx context.Context, out, errOut io.Writer, files []string, f rep
 		return err
 	}
 	bar := newProgress(len(streams)*len(strategies), "replaying")
-	o.Progress = func() { _ = bar.Add(1) } // a bar that cannot be drawn is no error
+	o.Progress = func() { bar.add(1) }
 	results, err := replay.Measure(ctx, streams, strategies, o)
+	bar.finish()
 	if err != nil {
 		return err
 	}
-	_ = bar.Finish()
 	views := make([]report.View, len(streams))
 	for i, st := range streams {
 		views[i] = report.View{Trace: traces[i], Stream: st, Results: results[i*len(strategies) : (i+1)*len(strategies) : (i+1)*len(strategies)]}

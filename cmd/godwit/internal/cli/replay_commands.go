@@ -245,6 +245,7 @@ func replayContext(ctx context.Context, path string, t *trace.CommandTrace, f re
 		}
 	}
 	bar := newProgress(len(f.memory)*len(f.policies)*len(t.Steps), "replaying")
+	defer bar.finish()
 	for _, memory := range f.memory {
 		o.Capacity = make([]uint64, len(t.Memories))
 		for m := range o.Capacity[1:] {
@@ -259,7 +260,7 @@ func replayContext(ctx context.Context, path string, t *trace.CommandTrace, f re
 		for _, policy := range f.policies {
 			o.Policy = policy
 			res, err := cmdreplay.Run(ctx, t, o)
-			_ = bar.Add(len(t.Steps)) // a bar that cannot be drawn is no error
+			bar.add(len(t.Steps))
 			row := commandReplay{Trace: path, Context: t.Name, Policy: policy, Memory: memory, Cut: t.Cut, Counted: t.Counted(), Makespan: res.Makespan, Summary: res.Summary, picture: res.Picture}
 			var full *resource.OutOfMemory
 			switch {
@@ -276,7 +277,7 @@ func replayContext(ctx context.Context, path string, t *trace.CommandTrace, f re
 			all = append(all, row)
 		}
 	}
-	return all, bar.Finish()
+	return all, nil
 }
 
 // capacityOf is what a device has by a word of --memory, in bytes; 0 is without limit.

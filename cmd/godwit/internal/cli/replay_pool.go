@@ -31,6 +31,7 @@ func replayPools(ctx context.Context, traces []*formats.Allocs, names []string) 
 		return nil, nil
 	}
 	bar := newProgress(len(traces)*len(kinds), "pooling")
+	defer bar.finish()
 	var results []poolreplay.Result
 	for _, t := range traces {
 		for _, k := range kinds {
@@ -39,10 +40,9 @@ func replayPools(ctx context.Context, traces []*formats.Allocs, names []string) 
 				return nil, err
 			}
 			results = append(results, r)
-			_ = bar.Add(1) // a bar that cannot be drawn is no error
+			bar.add(1)
 		}
 	}
-	_ = bar.Finish()
 	return results, nil
 }
 

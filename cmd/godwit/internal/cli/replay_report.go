@@ -18,6 +18,7 @@ import (
 // the result and the picture to its view.
 func addOffline(ctx context.Context, views []report.View, f replayFlags) error {
 	bar := newProgress(len(views), "packing offline")
+	defer bar.finish()
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(runtime.GOMAXPROCS(0))
 	for i := range views {
@@ -28,7 +29,8 @@ func addOffline(ctx context.Context, views []report.View, f replayFlags) error {
 				return err
 			}
 			v.Results, v.Recordings = append(v.Results, res), append(v.Recordings, rec)
-			return bar.Add(1)
+			bar.add(1)
+			return nil
 		})
 	}
 	return g.Wait()

@@ -8,14 +8,15 @@ import (
 	"io"
 	"os"
 	"slices"
-	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
 	"godwit/internal/outfile"
 	"godwit/mem/trace"
+	"godwit/study/live"
 	"godwit/study/machine"
+	"godwit/study/page"
 	"godwit/study/scenario"
 )
 
@@ -25,6 +26,8 @@ type runFlags struct {
 	json     bool
 	timeline string
 	html     string
+	serve    serveFlag
+	paused   bool
 	all      bool
 	stats    bool
 	profile  bool
@@ -65,6 +68,7 @@ not be finished, 2 bad usage or a faulty scenario, 128 and the signal's number w
   godwit run examples/overlap.yaml --driver opencl --warm 2 --repeat 5   # how long that takes
   godwit run examples/halo.yaml --machine h200-nvlink  # in virtual time
   godwit run examples/halo.yaml --machine h200-nvlink --html halo.html   # a page of it, to click
+  godwit run examples/halo.yaml --machine h200-nvlink --serve --paused   # the same while it runs, by steps
   godwit run examples/halo.yaml --timeline halo.json   # open in ui.perfetto.dev
   godwit run examples/halo.yaml --summary              # totals: by command, link and buffer
   godwit run examples/overlap.yaml --explain 'low[0:1KiB]'   # what became of these bytes
@@ -86,6 +90,8 @@ not be finished, 2 bad usage or a faulty scenario, 128 and the signal's number w
 	helpOfScenario(cmd, &f.scenarioFlags)
 	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object")
 	cmd.Flags().StringVar(&f.html, "html", "", "write the run as one page for a browser to `FILE`: lanes, memories, links, who holds what; - is standard output")
+	f.serve.register(cmd.Flags())
+	cmd.Flags().BoolVar(&f.paused, "paused", false, "with --serve and --machine: wait until a viewer of the page lets it go on")
 	cmd.Flags().StringVar(&f.timeline, "timeline", "", "write the run as Perfetto-readable JSON to `FILE`; - is standard output")
 	cmd.Flags().StringVar(&f.dot, "dot", "", "write commands and copies, and which bytes go from one to the other, as a graph for GraphViz to `FILE`; - is standard output")
 	cmd.Flags().StringVar(&f.record, "record", "", "write what each command accesses to `FILE`, for godwit replay: other policies, other capacities")
@@ -128,6 +134,9 @@ func runScenario(ctx context.Context, out io.Writer, file string, f runFlags) (e
 	if err := f.oneOnStdout(); err != nil {
 		return err
 	}
+	if f.paused && (!f.serve.wanted() || f.machine == "") {
+		return errors.New("--paused: it is the page that lets a run on a machine go on: want --serve and --machine, too")
+	}
 	opt, err := f.options(true)
 	if err == nil {
 		err = f.timesFlags.apply(&opt)
@@ -142,7 +151,7 @@ func runScenario(ctx context.Context, out io.Writer, file string, f runFlags) (e
 		}
 		return err
 	}
-	run := scenario.RunOptions{Profile: f.profile, Stats: f.stats, Timeline: f.timeline != "" || f.html != ""}
+	run := scenario.RunOptions{Profile: f.profile, Stats: f.stats, Timeline: f.timeline != "" || f.html != "" || f.serve.wanted()}
 	if err := f.apply(ctx, s, &run); err != nil {
 		return err
 	}
@@ -165,7 +174,12 @@ func runScenario(ctx context.Context, out io.Writer, file string, f runFlags) (e
 			run.Record = o.record()
 		}
 	}
-	res, err := runShowingProgress(ctx, s, run)
+	end, err := f.shown(ctx, s, &run)
+	if err != nil {
+		return err
+	}
+	res, err := scenario.Run(ctx, s, run)
+	end(res, err)
 	finished := err == nil
 	for _, o := range targets {
 		if ctx.Err() == nil && (o.whole && finished || !o.whole && len(res.Commands) > 0) { // else the file stays as it was
@@ -313,38 +327,39 @@ func (f *runFlags) oneOnStdout() error {
 	return nil
 }
 
-// runShowingProgress runs s under a bar that is redrawn while one command takes
-// long.
-func runShowingProgress(ctx context.Context, s *scenario.Scenario, opt scenario.RunOptions) (*scenario.Result, error) {
+// shown has a run show how far it is, by a bar and by a page where one is wanted, until end is called with what came of it.
+func (f *runFlags) shown(ctx context.Context, s *scenario.Scenario, opt *scenario.RunOptions) (end func(*scenario.Result, error), err error) {
 	bar := newProgress(len(s.Commands), "starting")
-	stop, stopped := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(stopped)
-		tick := time.NewTicker(200 * time.Millisecond)
-		defer tick.Stop()
-		for {
-			select {
-			case <-tick.C:
-				_ = bar.RenderBlank() // a bar that cannot be drawn is no reason to stop
-			case <-stop:
-				return
+	opt.Progress = func(now string, done, total int) {
+		bar.describe(now)
+		bar.set(int64(done), int64(total))
+	}
+	contexts := live.Of()
+	o := live.Options{Title: s.Name, State: bar.state, Pictures: contexts}
+	if f.serve.wanted() {
+		opt.Watch = func(clock string, memories []string, capacity []uint64) trace.CommandSink {
+			return contexts.Add(page.NewWindow(s.Name, clock, memories, capacity))
+		}
+		if opt.Machine != nil {
+			o.Pace = live.NewPace(f.paused)
+			opt.Step = func(now int64) { o.Pace.Wait(ctx, now) }
+		}
+	}
+	served, err := f.serve.serve(ctx, o)
+	if err != nil {
+		bar.finish()
+		return nil, err
+	}
+	return func(res *scenario.Result, err error) {
+		var last []*page.Run
+		if f.serve.wanted() {
+			if whole, perr := res.Picture(); perr == nil { // else it stays as it was
+				last = append(last, whole)
 			}
 		}
-	}()
-	stage := ""
-	opt.Progress = func(now string, done, total int) {
-		if now != stage {
-			stage = now
-			bar.Describe(now)
-			bar.ChangeMax(total)
-		}
-		_ = bar.Set(min(done, total-1)) // a full bar draws itself no more
-	}
-	res, err := scenario.Run(ctx, s, opt)
-	close(stop)
-	<-stopped
-	_ = bar.Finish()
-	return res, err
+		served(err, last...)
+		bar.finish()
+	}, nil
 }
 
 // runError turns what came of a run into an error with the right exit code:

@@ -47,6 +47,9 @@ func TestMain(m *testing.M) {
 	if file := os.Getenv("GODWIT_TEST_STUCK"); file != "" {
 		stuckVerb(file)
 	}
+	if os.Getenv(asGodwit) != "" {
+		os.Exit(Main())
+	}
 	if signal.Ignored(syscall.SIGHUP) { // as under nohup: then what tests start is not to inherit that
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	}

@@ -20,6 +20,7 @@ import (
 	"godwit/internal/journal"
 	"godwit/internal/outfile"
 	"godwit/internal/suggest"
+	"godwit/study/live"
 	"godwit/study/plot"
 	"godwit/study/scenario"
 	"godwit/study/sweep"
@@ -34,6 +35,7 @@ type sweepFlags struct {
 	shard            shard
 	fast, wide, json bool
 	jobs             int // 0: as many as there are cores
+	serve            serveFlag
 	x, facet         string
 	plots            []string
 	y, by, columns   []string
@@ -98,6 +100,7 @@ signal's number where it was interrupted.`,
 	describeAxes(cmd)
 	f.registerResults(cmd)
 	flags.BoolVar(&f.resume, "resume", false, "take what an interrupted sweep with the same --out has done, and journals and results that are named")
+	f.serve.register(flags)
 	flags.Var(&f.shard, "shard", "only every N-th point, from the K-th on (`K/N`)")
 	flags.BoolVar(&f.fast, "fast", false, "keep no times, and run points on all cores")
 	flags.IntVar(&f.jobs, "jobs", 0, "`N` points at once, with --fast or --machine (default: as many as there are cores)")
@@ -305,10 +308,16 @@ func runSweep(ctx context.Context, w io.Writer, file string, f *sweepFlags) (err
 		}
 		defer func() { err = errors.Join(err, close()) }()
 	}
-	bar := newProgress(rows.Points().Len(), "points")
-	opt.Progress = func(done, total int) { bar.ChangeMax(total); _ = bar.Set(min(done, total-1)) }
+	bar := newSweepProgress(ctx, c, rows.Points(), f.shard.has)
+	opt.Began, opt.Ended = bar.begin, bar.end
+	end, err := f.serve.serve(ctx, live.Options{Title: "A sweep of " + filepath.Base(c.File), State: bar.state})
+	if err != nil {
+		bar.finish()
+		return err
+	}
 	res, err := sweep.Run(ctx, c, opt)
-	_ = bar.Finish()
+	end(err)
+	bar.finish()
 	if err != nil {
 		if own != nil && ctx.Err() != nil && !own.Empty() {
 			return fmt.Errorf("%w; what is done is in %s: --resume goes on", endOf(ctx, err), f.journalName(f.out[0]))
