@@ -152,7 +152,7 @@ func PlanRound(topo *mem.Topology, buffers []RoundBuffer, inOrder []bool, comman
 			return nil, err
 		}
 		if len(ahead[i]) > 0 {
-			if err := w.copies(r, merged(ahead[i])); err != nil {
+			if err := w.copies(r, w.inTurn(merged(ahead[i]), commands[i].Accesses)); err != nil {
 				return nil, err
 			}
 		}
@@ -318,6 +318,18 @@ func (w *rounds) touch(r *Round, n *needs, a mem.Access) {
 		}
 		n.touches = append(n.touches, i)
 	}
+}
+
+// inTurn has a command's copies begin with the memory behind its own, in a circle: where several devices hand each other what they have made, no
+// two ask the same one first.
+func (w *rounds) inTurn(accs, of []mem.Access) []mem.Access {
+	if len(of) == 0 {
+		return accs
+	}
+	n, own := w.p.topo.Len(), int(of[0].Memory)
+	behind := func(a mem.Access) int { return (int(a.Memory) - own + n) % n }
+	slices.SortStableFunc(accs, func(a, b mem.Access) int { return cmp.Compare(behind(a), behind(b)) })
+	return accs
 }
 
 // copies plans what a command has written to where it is read later.
