@@ -134,6 +134,7 @@ func perturbed(ctx context.Context, files string, align uint64, seeds int) ([][]
 }
 
 func row(b *strings.Builder, name string, results []replay.Result, subjects []replay.Subject) {
+	begins := b.Len()
 	means := make(map[string]replay.Mean)
 	for _, m := range replay.Means(results) {
 		means[m.Strategy] = m
@@ -148,4 +149,5 @@ func row(b *strings.Builder, name string, results []replay.Result, subjects []re
 		fmt.Fprintf(b, " %.4f (%.3f), %.4f |", float64(m.Safe), float64(m.SafeMax), float64(m.Overhead))
 	}
 	b.WriteString("\n")
+	fmt.Fprint(os.Stderr, b.String()[begins:]) // the whole takes hours
 }
