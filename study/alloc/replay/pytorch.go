@@ -62,7 +62,8 @@ func Placeless(s Subject) bool {
 func Reserved(ctx context.Context, st *Stream, s Subject) (Result, error) {
 	run, err := Replay(ctx, st, s, pyRange)
 	res := Result{Trace: st.Name, Strategy: s.Name() + reservedSuffix, Align: st.Align, Ops: len(st.Ops), PeakLive: st.PeakLive,
-		Region: run.HighWater, MinRegion: run.HighWater, Overhead: ratio(run.HighWater) / ratio(st.PeakLive), Run: run}
+		Region: run.HighWater, MinRegion: run.HighWater, Overhead: ratio(run.HighWater) / ratio(st.PeakLive)}
+	res.HighWater, res.Failures, res.FirstFailure = run.HighWater, run.Failures, run.FirstFailure
 	return res, err
 }
 
