@@ -244,6 +244,9 @@ func checkArg(a *Arg, w *ArgInfo, info *Info, local *uint64) error {
 	if a.Kind != w.Kind && w.Kind != ArgUnknown && (a.Kind != ArgSVM || w.Kind != ArgBuffer) {
 		return fmt.Errorf("%v given, it is a %v: %w", a.Kind, w.Kind, mem.ErrArgValue)
 	}
+	if a.Kind == ArgBuffer && w.Kind == ArgBuffer && (a.Image != nil) != w.Image {
+		return NoImage(w)
+	}
 	switch a.Kind {
 	case ArgValue:
 		if w.Size != 0 && uint64(len(a.Value)) != w.Size || len(a.Value) == 0 {
@@ -262,6 +265,15 @@ func checkArg(a *Arg, w *ArgInfo, info *Info, local *uint64) error {
 		}
 	}
 	return nil
+}
+
+// NoImage is the error of an argument that has the shape of an image where the kernel wants none, or the other way round.
+func NoImage(w *ArgInfo) error {
+	want := "a buffer"
+	if w.Image {
+		want = "an image"
+	}
+	return fmt.Errorf("it is to be %s: %w", want, mem.ErrArgValue)
 }
 
 // checkArgSVM tests a pointer, which an argument is or some structure holds.

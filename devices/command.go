@@ -174,11 +174,12 @@ const (
 	ArgLocal                  // a size of local memory
 	ArgSVM                    // a shared virtual memory pointer
 	ArgUnknown                // of a kernel only: it does not say, and takes any of those before
-	ArgOpaque                 // of a kernel only: an image, sampler or pipe, which no command can give
+	ArgOpaque                 // of a kernel only: a pipe or queue, which no command can give
+	ArgSampler                // how images are looked at
 )
 
 var argKindNames = [...]string{
-	ArgValue: "value", ArgBuffer: "buffer", ArgLocal: "local", ArgSVM: "svm", ArgUnknown: "unknown", ArgOpaque: "image, sampler or pipe",
+	ArgValue: "value", ArgBuffer: "buffer", ArgLocal: "local", ArgSVM: "svm", ArgUnknown: "unknown", ArgOpaque: "pipe or queue", ArgSampler: "sampler",
 }
 
 // String names the kind.
@@ -198,6 +199,8 @@ type Arg struct {
 	Off     uint64       // ArgBuffer, ArgSVM: bytes into the block
 	Size    uint64       // ArgBuffer, ArgSVM: bytes reachable; ArgLocal: bytes wanted
 	Pointer uint64       // ArgSVM: the address at which kernels see the first of those bytes
+	Image   *Image       // ArgBuffer: the shape in which the kernel sees those bytes; nil is none
+	Sampler Sampler      // ArgSampler
 	Promise work.Promise // ArgBuffer: what the launch declares that it does with it, for devices that check
 	Space   SVMSpace     // ArgSVM, of devices with SVMCaps.InPlace: lends them the bytes at Pointer; nil is not needed
 }

@@ -33,6 +33,7 @@ type ArgInfo struct {
 	Access mem.Mode // for buffers: Read where declared const, else ReadWrite, unless the Go form promises Write
 	Type   string   // the OpenCL C type of the value, or of the elements; empty where unknown
 	Size   uint64   // bytes, for values; 0 is unknown
+	Image  bool     // ArgBuffer: it has to have the shape of an image; a Go form gets its bytes
 }
 
 // BufferArg describes a buffer of elements of T, as a GoKernel reaches it by work.Global.

@@ -17,6 +17,7 @@ const (
 	OutOfHostMemory            Status = -6
 	ProfilingInfoNotAvailable  Status = -7
 	MemCopyOverlap             Status = -8
+	ImageFormatMismatch        Status = -9
 	BuildProgramFailure        Status = -11
 	MapFailure                 Status = -12
 	MisalignedSubBufferOffset  Status = -13

@@ -19,7 +19,7 @@ func TestErrorsHaveOpenCLsStatuses(t *testing.T) {
 	require.Equal(t, mem.OutOfResources, mem.StatusOf(context.Canceled), "an error that has none")
 	for got, want := range map[mem.Status]int{
 		mem.Success: 0, mem.DeviceNotFound: -1, mem.DeviceNotAvailable: -2, mem.MemObjectAllocationFailure: -4,
-		mem.OutOfResources: -5, mem.OutOfHostMemory: -6, mem.ProfilingInfoNotAvailable: -7, mem.MemCopyOverlap: -8,
+		mem.OutOfResources: -5, mem.OutOfHostMemory: -6, mem.ProfilingInfoNotAvailable: -7, mem.MemCopyOverlap: -8, mem.ImageFormatMismatch: -9,
 		mem.BuildProgramFailure: -11, mem.MapFailure: -12, mem.MisalignedSubBufferOffset: -13, mem.ExecStatusErrorInWaitList: -14,
 		mem.InvalidValue: -30, mem.InvalidDevice: -33, mem.InvalidContext: -34, mem.InvalidQueueProperties: -35,
 		mem.InvalidCommandQueue: -36, mem.InvalidHostPtr: -37, mem.InvalidMemObject: -38, mem.InvalidProgram: -44,

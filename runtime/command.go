@@ -82,11 +82,13 @@ func (q *Queue) launch(l *Launch, m mem.MemoryID) {
 			arg.Value = s.values[n:len(s.values):len(s.values)]
 		case a.kind == devices.ArgLocal:
 			arg.Size = a.size
+		case a.kind == devices.ArgSampler:
+			arg.Sampler = a.sampler
 		case a.kind == devices.ArgSVM:
 			*arg, pointers = q.svmArg(pointers[0], m), pointers[1:]
 		case a.buf != nil:
 			q.point(arg, a.buf, m)
-			arg.Size = a.buf.view.Size()
+			arg.Size, arg.Image = a.buf.view.Size(), a.image
 			uses := mem.Range{End: arg.Size}
 			if a.ranged {
 				arg.Size = a.off + a.size

@@ -228,6 +228,8 @@ type Arg struct {
 	off     uint64
 	pointer Pointer
 	size    uint64
+	image   *devices.Image // nil of what is none
+	sampler devices.Sampler
 }
 
 type argMode uint8
@@ -369,6 +371,9 @@ func (a *Arg) check(i int, k *Kernel) error {
 				return fmt.Errorf("argument %d (%s): a range of no buffer: %w", i, info.Name, mem.ErrArgValue)
 			}
 			return nil
+		}
+		if info.Kind == devices.ArgBuffer && (a.image != nil) != info.Image {
+			return fmt.Errorf("argument %d (%s): %w", i, info.Name, devices.NoImage(info))
 		}
 		if (a.mode == modeWrite || a.mode == modeReadWrite) && a.buf.view.Flags.ReadOnly() {
 			return fmt.Errorf("argument %d (%s) writes a read-only buffer: %w", i, info.Name, mem.ErrArgValue)

@@ -59,6 +59,8 @@ func (p *prepared) relaunch(l *Launch) {
 		switch {
 		case a.kind == devices.ArgLocal:
 			arg.Size = a.size
+		case a.kind == devices.ArgSampler:
+			arg.Sampler = a.sampler
 		case a.kind == devices.ArgValue && len(arg.Value) == len(a.value()):
 			copy(arg.Value, a.value())
 		case a.kind == devices.ArgValue:
@@ -103,6 +105,6 @@ func (a *Arg) sameUse(o *Arg) bool {
 	case a.buf == nil || o.buf == nil:
 		return a.buf == nil && o.buf == nil
 	}
-	return a.buf.root == o.buf.root && a.buf.view == o.buf.view && a.mode == o.mode && a.whole == o.whole &&
+	return a.buf.root == o.buf.root && a.buf.view == o.buf.view && a.mode == o.mode && a.whole == o.whole && a.image == o.image &&
 		a.ranged == o.ranged && a.off == o.off && (!a.ranged || a.size == o.size)
 }

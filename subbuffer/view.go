@@ -53,6 +53,12 @@ func (v View) Of(origin, size uint64, flags Flags) (View, error) {
 	return View{Range: r.Shift(v.Range.Start), Flags: flags, Sub: true}, nil
 }
 
+// Part is the view of the first size bytes of v, sub-buffer or not, for what looks at them otherwise than v does. Flags and errors are those of Of.
+func (v View) Part(size uint64, flags Flags) (View, error) {
+	v.Sub = false
+	return v.Of(0, size, flags)
+}
+
 // Size is the number of bytes in the view.
 func (v View) Size() uint64 { return v.Range.Size() }
 

@@ -18,6 +18,7 @@ const (
 	addressConstant = 0x119D
 	qualifierConst  = 1
 	qualifierPipe   = 8
+	accessReadOnly  = 0x11A0
 
 	argInfoNotAvailable = -19
 )
@@ -42,8 +43,15 @@ func describeArgs(k ocl.Kernel) ([]devices.ArgInfo, error) {
 		}
 		a.Name, a.Type = arg.Name, elementType(arg.Type)
 		switch {
-		case arg.Qualifier&qualifierPipe != 0 || isOpaque(arg.Type):
+		case arg.Qualifier&qualifierPipe != 0 || is(arg.Type, "queue_t"):
 			a.Kind = devices.ArgOpaque
+		case is(arg.Type, "sampler_t"):
+			a.Kind = devices.ArgSampler
+		case is(arg.Type, "image"):
+			a.Kind, a.Image, a.Access = devices.ArgBuffer, true, mem.ReadWrite
+			if arg.Access == accessReadOnly {
+				a.Access = mem.Read
+			}
 		case arg.Address == addressGlobal, arg.Address == addressConstant:
 			a.Kind, a.Access = devices.ArgBuffer, mem.ReadWrite
 			if arg.Address == addressConstant || arg.Qualifier&qualifierConst != 0 {
@@ -76,10 +84,10 @@ func (k *Kernel) promise(form []devices.ArgInfo) {
 	}
 }
 
-// isOpaque reports whether values of a type are objects other than buffers.
-func isOpaque(typ string) bool {
+// is reports whether a type is one of OpenCL's objects, of those whose names begin so.
+func is(typ, name string) bool {
 	t := elementType(typ)
-	return !strings.Contains(typ, "*") && (strings.HasPrefix(t, "image") && strings.HasSuffix(t, "_t") || t == "sampler_t" || t == "queue_t")
+	return !strings.Contains(typ, "*") && strings.HasPrefix(t, name) && strings.HasSuffix(t, "_t")
 }
 
 // elementType is a type without pointers, qualifiers and C's long names.

@@ -280,7 +280,8 @@ func (r *record) fillLaunch(cmd *devices.Command) error {
 		c.HasLocal = 1
 	}
 	for i := range cmd.Args {
-		if err := r.fillArg(&cmd.Args[i]); err != nil {
+		reads := i < len(k.args) && k.args[i].Access == mem.Read
+		if err := r.fillArg(&cmd.Args[i], reads); err != nil {
 			if i >= len(k.args) {
 				return fmt.Errorf("kernel %s, shared virtual memory beyond the arguments: %w", k.name, err)
 			}
@@ -302,8 +303,8 @@ func (r *record) uses(k *Kernel) error {
 	return nil
 }
 
-// fillArg encodes one argument.
-func (r *record) fillArg(a *devices.Arg) error {
+// fillArg encodes one argument, which the kernel only reads, or writes too.
+func (r *record) fillArg(a *devices.Arg, reads bool) error {
 	switch a.Kind {
 	case devices.ArgValue:
 		r.args = ocl.AppendValue(r.args, a.Value)
@@ -311,9 +312,18 @@ func (r *record) fillArg(a *devices.Arg) error {
 		r.args = ocl.AppendLocal(r.args, a.Size)
 	case devices.ArgSVM:
 		return r.fillPointer(a)
+	case devices.ArgSampler:
+		s, err := r.host.sampler(a.Sampler)
+		if err != nil {
+			return err
+		}
+		r.args = ocl.AppendMem(r.args, ocl.Mem(s))
 	case devices.ArgBuffer:
 		if a.Device != nil && a.Device != devices.Device(r.q.dev) {
 			return r.fillInPlace(a)
+		}
+		if a.Image != nil {
+			return r.image(a, reads)
 		}
 		m, err := r.q.dev.argument(a)
 		if err != nil {

@@ -42,6 +42,8 @@ type host struct {
 
 	pinned pinnedRanges // page-locked host memory of all devices
 
+	samplers samplers
+
 	fabric fabric // copies between its devices
 
 	sink     ocl.Sink
@@ -142,6 +144,7 @@ func (h *host) close() {
 	h.sink.Free()
 	h.use.Unlock()
 	h.do(func() {
+		h.samplers.close()
 		h.shadow.free()
 		h.context.Release()
 	})

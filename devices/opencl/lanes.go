@@ -157,9 +157,9 @@ func (h *host) enqueueUnlocks(r *record) error {
 	return r.partly(err)
 }
 
-// partly has a run go on of which OpenCL took only the first commands, to fail when these have ended. Any other error it returns.
+// partly has a run go on of which OpenCL took only the first commands, or a launch without what is to follow it, to fail when these have ended. Any other error it returns.
 func (r *record) partly(err error) error {
-	if err == nil || len(r.then) == 0 || r.cmd.Enqueued == 0 {
+	if err == nil || r.cmd.Enqueued == 0 {
 		return err
 	}
 	if r.failure = err; r.event == 0 { // they have ended

@@ -198,7 +198,7 @@ func TestKernelsAnswerOpenCLsQueries(t *testing.T) {
 
 	look, err := m.Kernel("look")
 	require.NoError(t, err)
-	require.Equal(t, []devices.ArgKind{devices.ArgOpaque, devices.ArgOpaque, devices.ArgBuffer},
+	require.Equal(t, []devices.ArgKind{devices.ArgBuffer, devices.ArgSampler, devices.ArgBuffer},
 		[]devices.ArgKind{look.Args()[0].Kind, look.Args()[1].Kind, look.Args()[2].Kind})
 }
 

@@ -23,6 +23,7 @@ const (
 	infoMaxGroup     = 0x1004
 	infoMaxItems     = 0x1005
 	infoMaxAlloc     = 0x1010
+	infoImages       = 0x1016
 	infoBaseAlign    = 0x1019 // bits
 	infoGlobalMemory = 0x101F
 	infoLocalMemory  = 0x1023

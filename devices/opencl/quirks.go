@@ -41,7 +41,8 @@ type quirks struct {
 	// its waits has failed, and what follows it with it; so may others.
 	// Seen: NVIDIA 580.159.04. Test: TestWhatFollowsAFailedCommandWaitsForWhatThatWaitedFor.
 	failedWaitsKeepOrder bool
-	// subRectsCrash: a rectangle between two sub-buffers crashes. It is copied by rows.
+	// subRectsCrash: a rectangle between two sub-buffers crashes. It is copied by rows. So does a copy between an image and
+	// a sub-buffer: it names the slab.
 	// Seen: PoCL 3.1. Test: TestConformance.
 	subRectsCrash bool
 	// groups32: work-groups are counted in 32 bits; a launch of a multiple of 2^32 divides by

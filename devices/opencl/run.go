@@ -89,7 +89,7 @@ func (r *record) fillAnew(cmd *devices.Command) error {
 			if a.Kind == devices.ArgBuffer {
 				f.blocks = append(f.blocks, piece{a.Block, a.Off, a.Size})
 			}
-			own = own && a.Kind != devices.ArgSVM && a.Device == nil
+			own = own && a.Kind != devices.ArgSVM && a.Kind != devices.ArgSampler && a.Image == nil && a.Device == nil
 		}
 	}
 	r.cmd, r.then = f.cmds[0], f.cmds[1:]

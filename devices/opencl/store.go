@@ -62,6 +62,7 @@ type object struct {
 	base    ocl.Mem        // whole: the block's own
 	memory  uintptr        // direct, or carved of such a slab: where the bytes are
 	parts   []part         // sub-buffers; carved: what transfers use is one of the whole block
+	images  []image
 }
 
 // store implements storage.Store for a device. Lock order: Blocks' lock, mu.
@@ -172,7 +173,7 @@ func (s *store) takeOne(size, align uint64) (storage.Place, bool) {
 	var i uint32
 	if n := len(s.free); n > 0 {
 		i, s.free = s.free[n-1], s.free[:n-1]
-		o.parts = s.objects[i].parts[:0]
+		o.parts, o.images = s.objects[i].parts[:0], s.objects[i].images[:0]
 		s.objects[i] = o
 	} else {
 		i = uint32(len(s.objects))
@@ -247,6 +248,7 @@ func (s *store) giveOne(key uint64) {
 			_ = o.slab.region.Free(o.chunk) // live by construction; Check would tell
 		}
 	}
+	s.dropImages(o)
 	s.scratch = o.subBuffers(s.scratch[:0])
 	if o.slab != nil {
 		o.slab.live--
@@ -260,7 +262,7 @@ func (s *store) giveOne(key uint64) {
 		s.reserved -= padded(o.size, s.dev.isDiscrete())
 		ocl.ReleaseMems(o.base)
 	}
-	*o = object{parts: o.parts[:0]}
+	*o = object{parts: o.parts[:0], images: o.images[:0]}
 	s.free = append(s.free, uint32(key))
 }
 
@@ -369,6 +371,9 @@ func (s *store) Check() error {
 		}
 		if !o.yielded {
 			given += o.size
+		}
+		for _, m := range o.images {
+			reserved += m.size
 		}
 		if o.slab != nil {
 			live[o.slab]++

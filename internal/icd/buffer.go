@@ -13,12 +13,13 @@ import (
 	"godwit/runtime"
 )
 
-// memObject is a cl_mem: a buffer or sub-buffer.
+// memObject is a cl_mem: a buffer, sub-buffer or image.
 type memObject struct {
 	self       uintptr         // immutable
 	c          *clContext      // immutable
 	run        *runtime.Buffer // immutable
-	parent     *memObject      // immutable: of a sub-buffer
+	image      *runtime.Image  // immutable: run is its buffer; nil where it is none
+	parent     *memObject      // immutable: of a sub-buffer, or an image of a buffer or image
 	flags      uint64          // immutable: cl_mem_flags, as they count
 	size       uint64          // immutable: bytes
 	origin     uint64          // immutable: of a sub-buffer in its parent
@@ -104,7 +105,7 @@ func (c *clContext) globalMemory() (n uint64) {
 func gwCreateSubBuffer(h uintptr, flags uint64, typ uint32, info unsafe.Pointer) (uintptr, int32) {
 	parent := mems.get(h)
 	switch {
-	case parent == nil || parent.parent != nil:
+	case parent == nil || parent.parent != nil || parent.image != nil:
 		return 0, clInvalidMemObject
 	case flags&^(accessFlags|hostFlags) != 0 || typ != C.CL_BUFFER_CREATE_TYPE_REGION || info == nil:
 		return 0, clInvalidValue
@@ -163,6 +164,12 @@ func gwSetContentSizeBuffer(h, size uintptr) int32 {
 
 // memFacts are what C does not answer by itself (table.c).
 var memFacts = facts[memObject]{
+	C.CL_MEM_TYPE: func(m *memObject) any {
+		if m.image != nil {
+			return m.image.Shape().Type
+		}
+		return uint32(C.CL_MEM_OBJECT_BUFFER)
+	},
 	C.CL_MEM_HOST_PTR:         func(m *memObject) any { return m.host },
 	C.CL_MEM_MAP_COUNT:        func(m *memObject) any { return uint32(m.run.Maps()) },
 	C.CL_MEM_USES_SVM_POINTER: func(m *memObject) any { return m.host != 0 && m.c.isSVM(m.host) },

@@ -197,6 +197,15 @@ func (c *command) fail(st int32) int32 {
 
 // uses resolves buffers that the command names, and keeps.
 func (c *command) uses(handles ...uintptr) (bufs []*memObject, st int32) {
+	bufs, st = c.usesAny(handles...)
+	if st == clSuccess && slices.ContainsFunc(bufs, func(m *memObject) bool { return m.image != nil }) {
+		st = clInvalidMemObject
+	}
+	return bufs, st
+}
+
+// usesAny is uses of any memory objects.
+func (c *command) usesAny(handles ...uintptr) (bufs []*memObject, st int32) {
 	for _, h := range handles {
 		m := mems.hold(h)
 		if m == nil {

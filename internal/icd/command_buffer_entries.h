@@ -4,7 +4,6 @@
 //
 //   RECORDS(Foo, types...)         clFoo, by the Go function gwFoo, of a command buffer, a queue, properties, and more.
 //                                  Version 0.9.0 has it without properties
-//   NO_IMAGE(Foo)                  refuses: there are no images
 //   BEFORE(Foo, types...)          what that version has in place of the next line's, by gwLinkedFoo
 #define POINTS cl_uint, const cl_uint *, cl_uint *, gw_command *
 
@@ -20,10 +19,10 @@ RECORDS(CommandFillBufferKHR, cl_mem, const void *, size_t, size_t, size_t, POIN
 RECORDS(CommandSVMMemcpyKHR, void *, const void *, size_t, POINTS)
 RECORDS(CommandSVMMemFillKHR, void *, const void *, size_t, size_t, POINTS)
 GO(CommandNDRangeKernelKHR, gw_command_buffer, cl_command_queue, const cl_properties *, cl_kernel, cl_uint, const size_t *, const size_t *, const size_t *, POINTS)
-NO_IMAGE(CommandCopyBufferToImageKHR)
-NO_IMAGE(CommandCopyImageKHR)
-NO_IMAGE(CommandCopyImageToBufferKHR)
-NO_IMAGE(CommandFillImageKHR)
+RECORDS(CommandCopyBufferToImageKHR, cl_mem, cl_mem, size_t, const size_t *, const size_t *, POINTS)
+RECORDS(CommandCopyImageKHR, cl_mem, cl_mem, const size_t *, const size_t *, const size_t *, POINTS)
+RECORDS(CommandCopyImageToBufferKHR, cl_mem, cl_mem, const size_t *, const size_t *, size_t, POINTS)
+RECORDS(CommandFillImageKHR, cl_mem, const void *, const size_t *, const size_t *, POINTS)
 BEFORE(UpdateMutableCommandsKHR, gw_command_buffer, const gw_updates *)
 GO(UpdateMutableCommandsKHR, gw_command_buffer, cl_uint, const cl_uint *, const void **)
 GO(GetMutableCommandInfoKHR, gw_command, cl_uint, ANSWER)

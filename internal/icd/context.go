@@ -222,21 +222,3 @@ func gwSetContextDestructorCallback(h uintptr, f, user unsafe.Pointer) int32 {
 	c.destroyed = append(c.destroyed, callback{f, user})
 	return clSuccess
 }
-
-// gwGetSupportedImageFormats: there are no images, and so none of any format.
-//
-//export gwGetSupportedImageFormats
-func gwGetSupportedImageFormats(h uintptr, flags uint64, typ, room uint32, list, num unsafe.Pointer) int32 {
-	access := flags & (accessFlags | C.CL_MEM_KERNEL_READ_AND_WRITE)
-	switch {
-	case contexts.get(h) == nil:
-		return clInvalidContext
-	case flags&^(allocateFlags|C.CL_MEM_KERNEL_READ_AND_WRITE) != 0, access&(access-1) != 0, list != nil && room == 0,
-		typ < C.CL_MEM_OBJECT_IMAGE2D || typ > C.CL_MEM_OBJECT_IMAGE1D_BUFFER:
-		return clInvalidValue
-	}
-	if num != nil {
-		*(*uint32)(num) = 0
-	}
-	return clSuccess
-}

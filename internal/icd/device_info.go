@@ -16,13 +16,18 @@ import (
 // Godwit decides by itself is here: memory, what there is not (images, pipes,
 // device queues), and identity.
 
-// absent are parameters of what there is not, by the size of their zero.
-var absent = map[uint32]int{
+// ofImages are parameters of images, by the size of their zero, where there are none.
+var ofImages = map[uint32]int{
 	C.CL_DEVICE_MAX_READ_IMAGE_ARGS: 4, C.CL_DEVICE_MAX_WRITE_IMAGE_ARGS: 4, C.CL_DEVICE_MAX_READ_WRITE_IMAGE_ARGS: 4,
 	C.CL_DEVICE_IMAGE2D_MAX_WIDTH: 8, C.CL_DEVICE_IMAGE2D_MAX_HEIGHT: 8, C.CL_DEVICE_IMAGE3D_MAX_WIDTH: 8,
 	C.CL_DEVICE_IMAGE3D_MAX_HEIGHT: 8, C.CL_DEVICE_IMAGE3D_MAX_DEPTH: 8, C.CL_DEVICE_IMAGE_SUPPORT: 4, C.CL_DEVICE_MAX_SAMPLERS: 4,
 	C.CL_DEVICE_IMAGE_MAX_BUFFER_SIZE: 8, C.CL_DEVICE_IMAGE_MAX_ARRAY_SIZE: 8, C.CL_DEVICE_IMAGE_PITCH_ALIGNMENT: 4,
-	C.CL_DEVICE_IMAGE_BASE_ADDRESS_ALIGNMENT: 4, C.CL_DEVICE_QUEUE_ON_DEVICE_PROPERTIES: 8,
+	C.CL_DEVICE_IMAGE_BASE_ADDRESS_ALIGNMENT: 4,
+}
+
+// absent are parameters of what there is not, by the size of their zero.
+var absent = map[uint32]int{
+	C.CL_DEVICE_QUEUE_ON_DEVICE_PROPERTIES:     8,
 	C.CL_DEVICE_QUEUE_ON_DEVICE_PREFERRED_SIZE: 4, C.CL_DEVICE_QUEUE_ON_DEVICE_MAX_SIZE: 4, C.CL_DEVICE_MAX_ON_DEVICE_QUEUES: 4,
 	C.CL_DEVICE_MAX_ON_DEVICE_EVENTS: 4, C.CL_DEVICE_MAX_PIPE_ARGS: 4, C.CL_DEVICE_PIPE_MAX_ACTIVE_RESERVATIONS: 4,
 	C.CL_DEVICE_PIPE_MAX_PACKET_SIZE: 4, C.CL_DEVICE_PIPE_SUPPORT: 4, C.CL_DEVICE_MAX_NUM_SUB_GROUPS: 4,
@@ -57,7 +62,7 @@ var languageExtensions = []string{
 	"cl_khr_int64_base_atomics", "cl_khr_int64_extended_atomics", "cl_ext_float_atomics",
 	"cl_khr_subgroup*", "cl_khr_work_group_uniform_arithmetic", "cl_khr_integer_dot_product",
 	"cl_khr_extended_bit_ops", "cl_khr_expect_assume", "cl_khr_extended_async_copies", "cl_khr_async_work_group_copy_fence",
-	"cl_khr_kernel_clock", "cl_khr_il_program", "cl_khr_spirv_*", "cl_khr_device_uuid", "cl_khr_pci_bus_info",
+	"cl_khr_kernel_clock", "cl_khr_3d_image_writes", "cl_khr_il_program", "cl_khr_spirv_*", "cl_khr_device_uuid", "cl_khr_pci_bus_info",
 	"cl_ext_cxx_for_opencl", "cl_intel_subgroups*", "cl_intel_required_subgroup_size", "cl_intel_subgroup_*",
 	"cl_arm_integer_dot_product*", "cl_amd_fp64", "cl_amd_media_ops*", "cl_amd_device_attribute_query",
 	"cl_nv_pragma_unroll", "cl_nv_compiler_options", "cl_nv_kernel_attribute", "cl_nv_device_attribute_query",
@@ -76,7 +81,12 @@ func ofLanguage(name string) bool {
 const conformance = "v0000-01-01-00"
 
 // absentFeatures are features of OpenCL C for what there is not.
-var absentFeatures = []string{"image", "pipe", "device_enqueue"}
+func (d *device) absentFeatures() []string {
+	if d.images() {
+		return []string{"pipe", "device_enqueue"}
+	}
+	return []string{"image", "pipe", "device_enqueue"}
+}
 
 const globalVariables = "program_scope_global_variables"
 
@@ -88,15 +98,14 @@ func (d *device) hasGlobals() bool {
 
 // prelude comes before programs of OpenCL C: kernels see no feature for what there is not. The
 // compiler below defines what its own device has, and some refuse -U. Lines keep their numbers.
-const prelude = `#undef __IMAGE_SUPPORT__
-#undef __opencl_c_images
-#undef __opencl_c_3d_image_writes
-#undef __opencl_c_read_write_images
-#undef __opencl_c_pipes
-#undef __opencl_c_device_enqueue
-#undef cl_khr_3d_image_writes
-#line 1
-`
+func (c *clContext) prelude() string {
+	const no, images = "#undef __opencl_c_pipes\n#undef __opencl_c_device_enqueue\n", "#undef __IMAGE_SUPPORT__\n#undef __opencl_c_images\n" +
+		"#undef __opencl_c_3d_image_writes\n#undef __opencl_c_read_write_images\n#undef cl_khr_3d_image_writes\n"
+	if c.images() {
+		return no + "#line 1\n"
+	}
+	return no + images + "#line 1\n"
+}
 
 //export gwGetDeviceInfo
 func gwGetDeviceInfo(h uintptr, what uint32, room uint64, value, sizeRet unsafe.Pointer) int32 {
@@ -113,6 +122,9 @@ func gwGetDeviceInfo(h uintptr, what uint32, room uint64, value, sizeRet unsafe.
 // info is what Godwit decides, or else what the real device answers.
 func (d *device) info(what uint32) any {
 	if n, ok := absent[what]; ok {
+		return make([]byte, n)
+	}
+	if n, ok := ofImages[what]; ok && !d.images() {
 		return make([]byte, n)
 	}
 	if fact := deviceFacts[what]; fact != nil {
@@ -243,7 +255,7 @@ func (d *device) version() string {
 
 func (d *device) extensions() (list []string) {
 	for _, e := range d.found.Info.Extensions {
-		if ofLanguage(e) {
+		if ofLanguage(e) && (d.images() || !strings.Contains(e, "image")) {
 			list = append(list, e)
 		}
 	}
@@ -258,7 +270,7 @@ func (d *device) features() (list []byte) {
 	const n = C.sizeof_cl_name_version
 	for ; len(b) >= n; b = b[n:] {
 		name := string(b[4:n])
-		gone := slices.ContainsFunc(absentFeatures, func(f string) bool { return strings.Contains(name, f) })
+		gone := slices.ContainsFunc(d.absentFeatures(), func(f string) bool { return strings.Contains(name, f) })
 		if !gone && (d.hasGlobals() || !strings.Contains(name, globalVariables)) {
 			list = append(list, b[:n]...)
 		}

@@ -42,10 +42,9 @@ func (k *kernel) set(i uint32, size uint64, value unsafe.Pointer) int32 {
 		return k.setLocal(int(i), size, value)
 	case devices.ArgUnknown:
 		return k.setUnknown(int(i), size, value)
+	case devices.ArgSampler:
+		return k.setSampler(int(i), size, value)
 	case devices.ArgOpaque:
-		if k.info[i].Type == "sampler_t" {
-			return clInvalidSampler
-		}
 		return clInvalidMemObject
 	}
 	return k.setValue(int(i), size, value)
@@ -64,7 +63,10 @@ func (k *kernel) keep(i int, a runtime.Arg) int32 {
 }
 
 func (k *kernel) setBuffer(i int, size uint64, value unsafe.Pointer) int32 {
-	if value == nil || *(*uintptr)(value) == 0 {
+	if image := k.info[i].Image; value == nil || *(*uintptr)(value) == 0 {
+		if image {
+			return clInvalidMemObject
+		}
 		if size != 8 {
 			return clInvalidArgSize
 		}
@@ -74,8 +76,11 @@ func (k *kernel) setBuffer(i int, size uint64, value unsafe.Pointer) int32 {
 		return clInvalidArgSize
 	}
 	m := mems.get(*(*uintptr)(value))
-	if m == nil || m.c != k.p.c {
+	switch {
+	case m == nil || m.c != k.p.c || (m.image != nil) != k.info[i].Image:
 		return clInvalidMemObject
+	case m.image != nil:
+		return k.setImage(i, m)
 	}
 	return k.keep(i, runtime.Buf(m.run))
 }
@@ -122,8 +127,8 @@ func (k *kernel) keepValue(i int, b []byte) int32 {
 }
 
 // setUnknown is for kernels that do not say what their arguments are, as those
-// out of binaries may. Eight bytes that are a handle of a buffer's are that
-// buffer; eight zeros are a null pointer as well as a number, to the real
+// out of binaries may. Eight bytes that are a handle of a memory object's or sampler's are that
+// object; eight zeros are a null pointer as well as a number, to the real
 // platform too.
 func (k *kernel) setUnknown(i int, size uint64, value unsafe.Pointer) int32 {
 	if size == 0 {
@@ -134,7 +139,13 @@ func (k *kernel) setUnknown(i int, size uint64, value unsafe.Pointer) int32 {
 			if m.c != k.p.c {
 				return clInvalidMemObject
 			}
+			if m.image != nil {
+				return k.setImage(i, m)
+			}
 			return k.keep(i, runtime.Buf(m.run))
+		}
+		if s := samplers.get(*(*uintptr)(value)); s != nil {
+			return k.setSampler(i, size, value)
 		}
 		return k.keepValue(i, unsafe.Slice((*byte)(value), size))
 	}

@@ -36,14 +36,19 @@ func gwEnqueueMapBuffer(qh, mh uintptr, blocking uint32, flags, off, size uint64
 		return nil, st
 	}
 	mapped, run, err := q.run.EnqueueMap(context.Background(), m.run, off, size, runtime.MapFlags(flags), wait...)
-	if err == nil && blocking != 0 {
+	return q.mapped(m, mapped, run, err, C.CL_COMMAND_MAP_BUFFER, blocking != 0, out)
+}
+
+// mapped ends the enqueue of a map, of which err is the error.
+func (q *queue) mapped(m *memObject, mapped runtime.Mapping, run runtime.Event, err error, command uint32, blocking bool, out unsafe.Pointer) (unsafe.Pointer, int32) {
+	if err == nil && blocking {
 		err = q.mapEnded(mapped, run)
 	}
 	if err != nil {
 		return nil, refusal(err)
 	}
 	at := unsafe.Pointer(unsafe.SliceData(mapped.Bytes()))
-	if st = q.accepted(run, nil, C.CL_COMMAND_MAP_BUFFER, false, out); st != clSuccess {
+	if st := q.accepted(run, nil, command, false, out); st != clSuccess {
 		_ = mapped.Abandon() // the program never learns of it
 		return nil, st
 	}
@@ -81,7 +86,7 @@ func (q *queue) mapEnded(mapped runtime.Mapping, run runtime.Event) error {
 //export gwEnqueueUnmapMemObject
 func gwEnqueueUnmapMemObject(qh, mh, at uintptr, n uint32, list, out unsafe.Pointer) int32 {
 	var w waits
-	q, m, wait, st := use(qh, mh, w[:0], n, list)
+	q, m, wait, st := useObject(qh, mh, w[:0], n, list)
 	if st != clSuccess {
 		return st
 	}

@@ -204,6 +204,7 @@ var (
 	programs  = table[program]{kind: C.GW_PROGRAM, invalid: clInvalidProgram}
 	kernels   = table[kernel]{kind: C.GW_KERNEL, invalid: clInvalidKernel}
 	events    = table[event]{kind: C.GW_EVENT, invalid: clInvalidEvent}
+	samplers  = table[sampler]{kind: C.GW_SAMPLER, invalid: clInvalidSampler}
 
 	commandBuffers = table[commandBuffer]{kind: C.GW_COMMAND_BUFFER, invalid: C.GW_INVALID_COMMAND_BUFFER}
 	commands       = table[command]{kind: C.GW_COMMAND, invalid: C.GW_INVALID_MUTABLE_COMMAND}
@@ -237,7 +238,7 @@ func release(h uintptr) bool {
 // takers are take of each kind's table. Platforms are not counted.
 var takers = [C.GW_KINDS]func(h uintptr) destroyer{
 	C.GW_DEVICE: devs.take, C.GW_CONTEXT: contexts.take, C.GW_QUEUE: queues.take, C.GW_MEM: mems.take,
-	C.GW_PROGRAM: programs.take, C.GW_KERNEL: kernels.take, C.GW_EVENT: events.take,
+	C.GW_PROGRAM: programs.take, C.GW_KERNEL: kernels.take, C.GW_EVENT: events.take, C.GW_SAMPLER: samplers.take,
 	C.GW_COMMAND_BUFFER: commandBuffers.take, C.GW_COMMAND: commands.take,
 }
 

@@ -20,7 +20,7 @@
 #define GW_HIDDEN __attribute__((visibility("hidden")))
 
 // Kinds of objects. A free slot has none.
-enum { GW_NONE, GW_PLATFORM, GW_DEVICE, GW_CONTEXT, GW_QUEUE, GW_MEM, GW_PROGRAM, GW_KERNEL, GW_EVENT, GW_COMMAND_BUFFER, GW_COMMAND, GW_KINDS };
+enum { GW_NONE, GW_PLATFORM, GW_DEVICE, GW_CONTEXT, GW_QUEUE, GW_MEM, GW_PROGRAM, GW_KERNEL, GW_EVENT, GW_SAMPLER, GW_COMMAND_BUFFER, GW_COMMAND, GW_KINDS };
 
 // gw_object is a slot of the arena: what a handle points to.
 typedef struct gw_object {

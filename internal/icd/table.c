@@ -13,10 +13,10 @@
 
 // KIND and INVALID are the kind of object that a handle of some type is to be, and the error if it is none.
 #define KIND(o) _Generic((o), cl_platform_id: GW_PLATFORM, cl_device_id: GW_DEVICE, cl_context: GW_CONTEXT, cl_command_queue: GW_QUEUE, \
-	cl_mem: GW_MEM, cl_program: GW_PROGRAM, cl_kernel: GW_KERNEL, cl_event: GW_EVENT, gw_command_buffer: GW_COMMAND_BUFFER)
+	cl_mem: GW_MEM, cl_program: GW_PROGRAM, cl_kernel: GW_KERNEL, cl_event: GW_EVENT, cl_sampler: GW_SAMPLER, gw_command_buffer: GW_COMMAND_BUFFER)
 #define INVALID(o) _Generic((o), cl_platform_id: CL_INVALID_PLATFORM, cl_device_id: CL_INVALID_DEVICE, cl_context: CL_INVALID_CONTEXT, \
 	cl_command_queue: CL_INVALID_COMMAND_QUEUE, cl_mem: CL_INVALID_MEM_OBJECT, cl_program: CL_INVALID_PROGRAM, \
-	cl_kernel: CL_INVALID_KERNEL, cl_event: CL_INVALID_EVENT, gw_command_buffer: GW_INVALID_COMMAND_BUFFER)
+	cl_kernel: CL_INVALID_KERNEL, cl_event: CL_INVALID_EVENT, cl_sampler: CL_INVALID_SAMPLER, gw_command_buffer: GW_INVALID_COMMAND_BUFFER)
 
 // EACH is f(type, name) for each of a list of types, where names are a1 for the last, a2 for the one before it, ...
 #define EACH(f, ...) EACH_N(__VA_ARGS__, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1)(f, __VA_ARGS__)
@@ -96,7 +96,7 @@ static cl_int answer(const void *value, size_t size, size_t room, void *out, siz
 
 #define ANSWERS(v) answer(&(v), sizeof(v), room, out, size_ret)
 
-// A buffer's info: size, flags, context, parent, origin.
+// A memory object's info: size, flags, context, parent, origin.
 static cl_int gwc_GetMemObjectInfo(cl_mem m, cl_mem_info what, size_t room, void *out, size_t *size_ret)
 {
 	const gw_object *o = (const gw_object *)m;
@@ -104,10 +104,8 @@ static cl_int gwc_GetMemObjectInfo(cl_mem m, cl_mem_info what, size_t room, void
 		return CL_OUT_OF_RESOURCES;
 	if (!gw_is(m, GW_MEM))
 		return CL_INVALID_MEM_OBJECT;
-	cl_mem_object_type type = CL_MEM_OBJECT_BUFFER;
 	cl_uint refs = (cl_uint)__atomic_load_n(&o->refs, __ATOMIC_RELAXED);
 	switch (what) {
-	case CL_MEM_TYPE: return ANSWERS(type);
 	case CL_MEM_SIZE: return ANSWERS(o->info[0]);
 	case CL_MEM_FLAGS: return ANSWERS(o->info[1]);
 	case CL_MEM_CONTEXT: return ANSWERS(o->info[2]);
@@ -182,13 +180,10 @@ static cl_int gwc_UnloadPlatformCompiler(cl_platform_id p) { return gw_over() ? 
 		UNLESS_OVER(return CL_OUT_OF_RESOURCES); \
 		return gw##name(b, q, NULL, EACH(PASS, __VA_ARGS__)); \
 	}
-#define NO_IMAGE(name) \
-	static cl_int gwc_##name(gw_command_buffer b) { return gw_over() ? CL_OUT_OF_RESOURCES : NOT_DONE(b); }
 #define BEFORE(name, ...) \
 	static cl_int gwc_##name##_0_9_0(EACH(PARAM, __VA_ARGS__)) { UNLESS_OVER(return CL_OUT_OF_RESOURCES); return gwLinked##name(EACH(PASS, __VA_ARGS__)); }
 #include "command_buffer_entries.h"
 #undef RECORDS
-#undef NO_IMAGE
 #undef BEFORE
 #undef GO
 #undef MAKES
@@ -231,7 +226,6 @@ const struct gw_entry gw_entries[] = {
 };
 
 #define RECORDS(name, ...) IN_C(name)
-#define NO_IMAGE(name) IN_C(name)
 #define BEFORE(name, ...)
 const struct gw_entry gw_command_buffers[] = {
 #include "command_buffer_entries.h"

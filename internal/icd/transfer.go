@@ -18,10 +18,19 @@ import (
 // use resolves what most commands begin with: a queue, a buffer of its context,
 // a wait list.
 func use(qh, mh uintptr, room []runtime.Event, n uint32, list unsafe.Pointer) (q *queue, m *memObject, wait []runtime.Event, st int32) {
+	q, m, wait, st = useObject(qh, mh, room, n, list)
+	if st == clSuccess && m.image != nil {
+		st = clInvalidMemObject
+	}
+	return q, m, wait, st
+}
+
+// useObject is use of any memory object.
+func useObject(qh, mh uintptr, room []runtime.Event, n uint32, list unsafe.Pointer) (q *queue, m *memObject, wait []runtime.Event, st int32) {
 	if q = queues.get(qh); q == nil {
 		return nil, nil, nil, clInvalidCommandQueue
 	}
-	if m, st = q.buffer(mh); st != clSuccess {
+	if m, st = q.object(mh); st != clSuccess {
 		return nil, nil, nil, st
 	}
 	wait, st = q.c.waitList(room, n, list)
@@ -30,6 +39,15 @@ func use(qh, mh uintptr, room []runtime.Event, n uint32, list unsafe.Pointer) (q
 
 // buffer resolves a buffer that a command of the queue uses.
 func (q *queue) buffer(h uintptr) (*memObject, int32) {
+	m, st := q.object(h)
+	if st == clSuccess && m.image != nil {
+		st = clInvalidMemObject
+	}
+	return m, st
+}
+
+// object resolves a memory object that a command of the queue uses.
+func (q *queue) object(h uintptr) (*memObject, int32) {
 	m := mems.get(h)
 	switch {
 	case m == nil:
@@ -161,7 +179,7 @@ func gwEnqueueMigrateMemObjects(qh uintptr, count uint32, objects unsafe.Pointer
 	}
 	bufs := make([]*runtime.Buffer, count)
 	for i, h := range unsafe.Slice((*uintptr)(objects), count) {
-		m, st := q.buffer(h)
+		m, st := q.object(h)
 		if st != clSuccess {
 			return st
 		}

@@ -35,7 +35,7 @@ func (p *program) variant(on []*target) (err error) {
 	case ofBinary:
 		native, _, err = p.ofCode(on)
 	default:
-		native, err = d.NewSourceProgram(append([]byte(prelude), p.source...))
+		native, err = d.NewSourceProgram(append([]byte(p.c.prelude()), p.source...))
 	}
 	if err == nil {
 		p.builtIn(on, native)

@@ -23,6 +23,9 @@ var (
 	inside  = regexp.MustCompile(`(?m)^\tKernel: (\w+)`)
 )
 
+// ofImages are PoCL's runtime tests of images.
+var ofImages = map[string]bool{"test_buffer-image-copy": true, "test_clGetSupportedImageFormats": true, "test_command_buffer_images": true}
+
 // byKernel counts findings by the kernel they are in.
 func byKernel(r result) map[string]int {
 	counts := make(map[string]int)
@@ -155,8 +158,8 @@ func TestPoCLsOwnRuntimeTestsUseNothingUninitialised(t *testing.T) {
 			switch {
 			case why == "":
 				passed++
-			case excepted[name] != "":
-				t.Logf("%s: excepted (%s): %s", name, excepted[name], why)
+			case ofImages[name]: // its devices say that they have none here
+				t.Logf("%s: of images: %s", name, why)
 			default:
 				dir := filepath.Join(scratch, "pocl", "tests", "runtime")
 				base := alone(t, 20*time.Second, dir, filepath.Join(scratch, "pocl", "bin", name))

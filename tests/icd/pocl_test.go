@@ -20,14 +20,6 @@ import (
 // poclSource is where Debian's pocl-source puts PoCL's sources.
 const poclSource = "/usr/src/pocl.tar.xz"
 
-// excepted are PoCL's runtime tests that may fail on Godwit, with the reason.
-// docs/icd.md lists them.
-var excepted = map[string]string{
-	"test_buffer-image-copy":          "images",
-	"test_clGetSupportedImageFormats": "images",
-	"test_command_buffer_images":      "images",
-}
-
 // commandBuffers is the version of cl_khr_command_buffer that Debian 12's headers have, and so the tests.
 const commandBuffers = "GODWIT_COMMAND_BUFFER=0.9.0"
 
@@ -160,8 +152,6 @@ func TestPoCLsOwnRuntimeTestsPassWhereTheyPassOnPoCL(t *testing.T) {
 				why, r := poclTest(t, on(n, commandBuffers), name)
 				if why == "" {
 					passed++
-				} else if excepted[name] != "" {
-					t.Logf("%s: excepted (%s): %s", name, excepted[name], why)
 				} else if base, _ := poclTest(t, plain(t, n), name); base != "" {
 					t.Logf("%s fails on plain PoCL too: %s", name, base)
 				} else {

@@ -209,15 +209,74 @@ static void values(void)
 	OK(clReleaseKernel(unset));
 }
 
+/* Images and samplers. */
+static void pictures(cl_device_id d)
+{
+	cl_image_format format = {CL_RGBA, CL_UNSIGNED_INT8}, odd = {CL_RGB, CL_UNSIGNED_INT8}, none = {1, 2};
+	cl_image_desc desc = {.image_type = CL_MEM_OBJECT_IMAGE2D, .image_width = 8, .image_height = 4}, pitched = desc, over = {.image_type = CL_MEM_OBJECT_IMAGE1D_BUFFER, .image_width = 8}, wide = desc, huge = desc;
+	size_t at[3] = {0, 0, 0}, all[3] = {8, 4, 1}, far[3] = {1, 0, 0}, row, slice, most;
+	cl_uint colour[4] = {1, 2, 3, 4};
+	unsigned char bytes[512];
+	OK(clGetDeviceInfo(d, CL_DEVICE_IMAGE2D_MAX_WIDTH, sizeof most, &most, NULL));
+	pitched.image_row_pitch = 64, wide.image_row_pitch = 33, huge.image_width = most + 1;
+	EXPECT_ERR(CL_INVALID_VALUE, clCreateImage(ctx, CL_MEM_READ_ONLY | CL_MEM_WRITE_ONLY, &format, &desc, NULL, &err));
+	EXPECT_ERR(CL_INVALID_IMAGE_FORMAT_DESCRIPTOR, clCreateImage(ctx, 0, NULL, &desc, NULL, &err));
+	EXPECT_ERR(CL_INVALID_IMAGE_FORMAT_DESCRIPTOR, clCreateImage(ctx, 0, &none, &desc, NULL, &err));
+	EXPECT_ERR(CL_IMAGE_FORMAT_NOT_SUPPORTED, clCreateImage(ctx, 0, &odd, &desc, NULL, &err));
+	EXPECT_ERR(CL_INVALID_IMAGE_DESCRIPTOR, clCreateImage(ctx, 0, &format, &pitched, NULL, &err));
+	EXPECT_ERR(CL_INVALID_IMAGE_DESCRIPTOR, clCreateImage(ctx, CL_MEM_COPY_HOST_PTR, &format, &wide, bytes, &err));
+	EXPECT_ERR(CL_INVALID_IMAGE_DESCRIPTOR, clCreateImage(ctx, 0, &format, &over, NULL, &err));
+	EXPECT_ERR(CL_INVALID_IMAGE_SIZE, clCreateImage(ctx, 0, &format, &huge, NULL, &err));
+	EXPECT_ERR(CL_INVALID_HOST_PTR, clCreateImage(ctx, CL_MEM_COPY_HOST_PTR, &format, &desc, NULL, &err));
+	over.buffer = mem, over.image_width = 1 << 20;
+	EXPECT_ERR(CL_INVALID_IMAGE_DESCRIPTOR, clCreateImage(ctx, 0, &format, &over, NULL, &err));
+
+	cl_mem m = clCreateImage(ctx, CL_MEM_COPY_HOST_PTR | CL_MEM_HOST_READ_ONLY, &format, &pitched, memset(bytes, 7, sizeof bytes), &err);
+	OK(err);
+	EXPECT(CL_SUCCESS, clEnqueueReadImage(q, m, CL_TRUE, at, all, 0, 0, bytes, 0, NULL, NULL));
+	EXPECT(CL_INVALID_VALUE, clEnqueueReadImage(q, m, CL_TRUE, far, all, 0, 0, bytes, 0, NULL, NULL));
+	EXPECT(CL_INVALID_VALUE, clEnqueueReadImage(q, m, CL_TRUE, NULL, all, 0, 0, bytes, 0, NULL, NULL));
+	EXPECT(CL_INVALID_VALUE, clEnqueueReadImage(q, m, CL_TRUE, at, all, 31, 0, bytes, 0, NULL, NULL));
+	EXPECT(CL_INVALID_VALUE, clEnqueueReadImage(q, m, CL_TRUE, at, all, 0, 128, bytes, 0, NULL, NULL));
+	EXPECT(CL_INVALID_OPERATION, clEnqueueWriteImage(q, m, CL_TRUE, at, all, 0, 0, bytes, 0, NULL, NULL));
+	EXPECT(CL_INVALID_MEM_OBJECT, clEnqueueReadImage(q, mem, CL_TRUE, at, all, 0, 0, bytes, 0, NULL, NULL));
+	EXPECT(CL_INVALID_MEM_OBJECT, clEnqueueReadBuffer(q, m, CL_TRUE, 0, 4, bytes, 0, NULL, NULL));
+	EXPECT(CL_INVALID_MEM_OBJECT, clEnqueueCopyImageToBuffer(q, m, m, at, all, 0, 0, NULL, NULL));
+	EXPECT(CL_INVALID_VALUE, clEnqueueCopyImageToBuffer(q, m, mem, at, all, 4096 - 64, 0, NULL, NULL));
+	EXPECT(CL_MEM_COPY_OVERLAP, clEnqueueCopyImage(q, m, m, at, far, (size_t[3]){7, 4, 1}, 0, NULL, NULL));
+	EXPECT(CL_INVALID_VALUE, clEnqueueFillImage(q, m, NULL, at, all, 0, NULL, NULL));
+	EXPECT(CL_SUCCESS, clEnqueueFillImage(q, m, colour, at, all, 0, NULL, NULL));
+	EXPECT_ERR(CL_INVALID_VALUE, clEnqueueMapImage(q, m, CL_TRUE, CL_MAP_READ, at, all, NULL, &slice, 0, NULL, NULL, &err));
+	EXPECT_ERR(CL_INVALID_OPERATION, clEnqueueMapImage(q, m, CL_TRUE, CL_MAP_WRITE, at, all, &row, NULL, 0, NULL, NULL, &err));
+	EXPECT(CL_INVALID_MEM_OBJECT, clGetImageInfo(mem, CL_IMAGE_WIDTH, sizeof row, &row, NULL));
+	EXPECT(CL_INVALID_VALUE, clGetImageInfo(m, CL_MEM_SIZE, sizeof row, &row, NULL));
+	EXPECT_ERR(CL_INVALID_MEM_OBJECT, clCreateSubBuffer(m, 0, CL_BUFFER_CREATE_TYPE_REGION, all, &err));
+	EXPECT(CL_INVALID_MEM_OBJECT, clSetKernelArg(kern, 0, sizeof m, &m));
+	OK(clReleaseMemObject(m));
+
+	cl_sampler_properties twice[] = {CL_SAMPLER_FILTER_MODE, CL_FILTER_LINEAR, CL_SAMPLER_FILTER_MODE, CL_FILTER_LINEAR, 0}, what[] = {7, 7, 0},
+		repeats[] = {CL_SAMPLER_NORMALIZED_COORDS, CL_FALSE, CL_SAMPLER_ADDRESSING_MODE, CL_ADDRESS_REPEAT, 0};
+	EXPECT_ERR(CL_INVALID_VALUE, clCreateSamplerWithProperties(ctx, twice, &err));
+	EXPECT_ERR(CL_INVALID_VALUE, clCreateSamplerWithProperties(ctx, what, &err));
+	EXPECT_ERR(CL_INVALID_VALUE, clCreateSamplerWithProperties(ctx, repeats, &err));
+	cl_sampler s = clCreateSamplerWithProperties(ctx, NULL, &err);
+	OK(err);
+	EXPECT(CL_INVALID_VALUE, clGetSamplerInfo(s, 0x9999, 0, NULL, NULL));
+	OK(clReleaseSampler(s));
+	EXPECT(CL_INVALID_SAMPLER, clReleaseSampler(s));
+}
+
 /* What there is not says so, and of what. */
 static void absent(cl_device_id d)
 {
 	cl_device_id otherdevice = (cl_device_id)ctx; /* no device at all */
 	cl_uint formats = 1;
-	cl_image_format format;
+	cl_bool images = CL_FALSE;
+	cl_image_format format = {CL_RGBA, CL_UNSIGNED_INT8};
 	const cl_mem_object_type image = CL_MEM_OBJECT_IMAGE2D;
+	OK(clGetDeviceInfo(d, CL_DEVICE_IMAGE_SUPPORT, sizeof images, &images, NULL));
 	EXPECT(CL_SUCCESS, clGetSupportedImageFormats(ctx, CL_MEM_READ_ONLY, image, 0, NULL, &formats));
-	EXPECT(0, (cl_int)formats);
+	EXPECT((cl_int)images, formats > 0);
 	EXPECT(CL_SUCCESS, clGetSupportedImageFormats(ctx, CL_MEM_READ_ONLY, image, 1, &format, NULL));
 	EXPECT(CL_SUCCESS, clGetSupportedImageFormats(ctx, CL_MEM_KERNEL_READ_AND_WRITE, CL_MEM_OBJECT_IMAGE1D_BUFFER, 0, NULL, &formats));
 	EXPECT(CL_INVALID_VALUE, clGetSupportedImageFormats(ctx, CL_MEM_READ_ONLY, image, 0, &format, NULL));
@@ -227,8 +286,13 @@ static void absent(cl_device_id d)
 	EACH(CL_INVALID_CONTEXT, ctx, clGetSupportedImageFormats(x, CL_MEM_READ_ONLY, image, 0, NULL, &formats));
 
 	EXPECT_ERR(CL_INVALID_OPERATION, clCreatePipe(ctx, CL_MEM_READ_WRITE, 4, 4, NULL, &err));
-	EXPECT_ERR(CL_INVALID_OPERATION, clCreateSamplerWithProperties(ctx, NULL, &err));
-	EXPECT_ERR(CL_INVALID_OPERATION, clCreateImage(ctx, CL_MEM_READ_WRITE, &format, NULL, NULL, &err));
+	EXPECT_ERR(CL_INVALID_IMAGE_DESCRIPTOR, clCreateImage(ctx, CL_MEM_READ_WRITE, &format, NULL, NULL, &err));
+	if (images) {
+		pictures(d);
+	} else {
+		EXPECT_ERR(CL_INVALID_OPERATION, clCreateSamplerWithProperties(ctx, NULL, &err));
+		EXPECT_ERR(CL_INVALID_OPERATION, clCreateImage(ctx, CL_MEM_READ_WRITE, &format, &(cl_image_desc){.image_type = image, .image_width = 4, .image_height = 4}, NULL, &err));
+	}
 	EACH_ERR(CL_INVALID_CONTEXT, ctx, clCreatePipe(x, CL_MEM_READ_WRITE, 4, 4, NULL, &err));
 	EACH_ERR(CL_INVALID_CONTEXT, ctx, clCreateSamplerWithProperties(x, NULL, &err));
 	EACH_ERR(CL_INVALID_CONTEXT, ctx, clCreateImage(x, CL_MEM_READ_WRITE, &format, NULL, NULL, &err));

@@ -38,6 +38,8 @@ static cl_int set_arg(cl_kernel k, uint32_t i, uint32_t kind, uint32_t size, con
 		memcpy(&p, v, sizeof p);
 		return clSetKernelArgSVMPointer(k, i, p);
 	}
+	if (kind == GW_ARG_CACHE)
+		size = sizeof(cl_mem); // the first of a gw_cache
 	return clSetKernelArg(k, i, size, kind == GW_ARG_LOCAL ? NULL : v);
 }
 

@@ -6,7 +6,7 @@
 #include <time.h>
 
 // enqueue enqueues a command, with an event where e is not NULL, and moves args behind its own.
-static cl_int enqueue(const gw_cmd *c, const uint8_t **args, char *host, cl_uint nw, const cl_event *w, cl_event *e, int32_t *failed_arg)
+static cl_int enqueue(const gw_cmd *c, const uint8_t **args, char *host, cl_uint nw, const cl_event *w, cl_event *e, int32_t *failed_arg, uint32_t *begun)
 {
 	cl_command_queue q = (cl_command_queue)c->queue;
 	cl_mem src = (cl_mem)c->src, dst = (cl_mem)c->dst;
@@ -30,8 +30,11 @@ static cl_int enqueue(const gw_cmd *c, const uint8_t **args, char *host, cl_uint
 		break;
 	case GW_LAUNCH:
 		gw_compiles(0);
+		const uint8_t *first = *args;
 		err = gw_set_args(c, args, failed_arg);
-		if (err == CL_SUCCESS)
+		if (err == CL_SUCCESS && c->cached)
+			err = gw_cached(c, first, nw, w, e, begun);
+		else if (err == CL_SUCCESS)
 			err = clEnqueueNDRangeKernel(q, (cl_kernel)c->kernel, c->dims, c->offset, c->global, c->has_local ? c->local : NULL, nw, w, e);
 		break;
 	case GW_SVM_COPY:
@@ -55,19 +58,19 @@ cl_int gw_submit(gw_cmd *c, const gw_cmd *then, uint32_t n, const uint8_t *args,
 	cl_uint nw = c->nwaits;
 	const cl_event *w = nw ? (const cl_event *)waits : NULL;
 	cl_int err = CL_SUCCESS;
-	uint32_t i = 0;
+	uint32_t i = 0, begun = 0;
 	c->event = 0;
 	c->no_callback = CL_SUCCESS;
 	for (; i <= n; i++, nw = 0, w = NULL) {
-		err = enqueue(i ? &then[i - 1] : c, &args, host, nw, w, i < n || c->no_event ? NULL : &e, &c->failed_arg);
+		err = enqueue(i ? &then[i - 1] : c, &args, host, nw, w, i < n || c->no_event ? NULL : &e, &c->failed_arg, &begun);
 		if (err != CL_SUCCESS)
 			break;
 	}
-	c->failed = i;
+	c->failed = i + begun;
 	if (err != CL_SUCCESS) {
-		if (i == 0)
+		if (c->failed == 0)
 			return err;
-		if (gw_faulty(6) || clEnqueueMarkerWithWaitList((cl_command_queue)c->queue, 0, NULL, &e) != CL_SUCCESS) {
+		if (!e && (gw_faulty(6) || clEnqueueMarkerWithWaitList((cl_command_queue)c->queue, 0, NULL, &e) != CL_SUCCESS)) {
 			clFinish((cl_command_queue)c->queue);
 			e = NULL;
 		}

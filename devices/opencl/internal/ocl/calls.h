@@ -63,10 +63,19 @@ typedef struct gw_cmd {
 	int32_t no_callback;             // out: the status of clSetEventCallback
 	uint32_t no_event;               // GW_LAUNCH
 	uint32_t failed;                 // out: how many of a run were enqueued before one was refused
+	uint32_t cached;                 // of GW_LAUNCH: it has a gw_cache
+	uint32_t pad;
 } gw_cmd;
 
 // Kinds of kernel arguments in the encoding below.
-enum { GW_ARG_VALUE, GW_ARG_MEM, GW_ARG_LOCAL, GW_ARG_SVM };
+enum { GW_ARG_VALUE, GW_ARG_MEM, GW_ARG_LOCAL, GW_ARG_SVM, GW_ARG_CACHE };
+
+// A gw_cache is an argument of kind GW_ARG_CACHE: an image, and the bytes of a buffer that it is a copy of.
+typedef struct gw_cache {
+	gw_handle image, buffer;
+	size_t off, sides[3], pixel, row, slice;
+	uint64_t back; // the launch may write it
+} gw_cache;
 
 // A gw_args is what the arguments of a kernel were set to last, so that only what has
 // changed is set again: each call takes time. len 0: nothing is known.
@@ -81,6 +90,9 @@ GW_HIDDEN void gw_args_free(gw_args *s);
 // gw_set_args sets a launch's arguments, and moves args behind them. failed_arg is which one was refused.
 GW_HIDDEN cl_int gw_set_args(const gw_cmd *c, const uint8_t **args, int32_t *failed_arg);
 
+// gw_cached enqueues a launch whose arguments, as gw_submit has them, are set, behind copies into its caches and before those back. Where one is refused
+// behind the launch, *begun is set, and *e is of the last that was not.
+GW_HIDDEN cl_int gw_cached(const gw_cmd *c, const uint8_t *args, cl_uint nw, const cl_event *w, cl_event *e, uint32_t *begun);
 // gw_submit enqueues a run, c and the n commands behind it, which are launches where there are some: the first behind the
 // events in waits, and the last with an event, for which tag's callback is registered. What it says, it says in c.
 // No tag: nobody is told, and gw_end is to be called. Where a command behind the first is refused, the event is that of a marker behind

@@ -53,6 +53,8 @@ type Command struct {
 	NoCallback           int32  // out: where not 0, no callback will come
 	NoEvent              uint32 // of a Launch, or a run
 	Enqueued             uint32 // out: of a run, how many were before one was refused
+	Cached               uint32 // of a Launch: some argument is by AppendCache
+	_                    uint32
 }
 
 // The two are laid out alike.
@@ -125,6 +127,30 @@ const ArgHead = 8
 // AppendMem appends a buffer; 0 is a null pointer.
 func AppendMem(dst []byte, m Mem) []byte {
 	return binary.NativeEndian.AppendUint64(appendArg(dst, C.GW_ARG_MEM, 8), uint64(m))
+}
+
+// Cache is an image and the bytes of a buffer that it is a copy of: as they are before a launch, and where Back they are as it is after it. Pitches are
+// in bytes, of the second and the third side.
+type Cache struct {
+	Image, Buffer Mem
+	Off           uint64
+	Sides         [3]uint64 // pixels
+	Pixel         uint64    // bytes
+	Row, Slice    uint64
+	Back          bool
+}
+
+// AppendCache appends an image.
+func AppendCache(dst []byte, c Cache) []byte {
+	back := uint64(0)
+	if c.Back {
+		back = 1
+	}
+	dst = appendArg(dst, C.GW_ARG_CACHE, C.sizeof_gw_cache)
+	for _, w := range [...]uint64{uint64(c.Image), uint64(c.Buffer), c.Off, c.Sides[0], c.Sides[1], c.Sides[2], c.Pixel, c.Row, c.Slice, back} {
+		dst = binary.NativeEndian.AppendUint64(dst, w)
+	}
+	return dst
 }
 
 // AppendLocal appends size bytes of local memory.

@@ -2,5 +2,5 @@ package ocl
 
 // Counts are objects of each kind, by OpenCL's names.
 type Counts struct {
-	Contexts, Queues, Buffers, Programs, Kernels, Events int64
+	Contexts, Queues, Buffers, Programs, Kernels, Events, Samplers int64
 }

@@ -18,6 +18,7 @@ const (
 
 	argAddress   = 0x1196
 	argTypeName  = 0x1198
+	argAccess    = 0x1197
 	argQualifier = 0x1199
 	argName      = 0x119A
 )
@@ -67,9 +68,10 @@ func (k Kernel) SetArg(i int, size uint64, value []byte) Status {
 	return Status(C.clSetKernelArg(k.c(), C.cl_uint(i), C.size_t(size), unsafe.Pointer(first(value))))
 }
 
-// Arg describes an argument: address space and type qualifiers as OpenCL has them.
+// Arg describes an argument: address space, access and type qualifiers as OpenCL has them.
 type Arg struct {
 	Address   uint32
+	Access    uint32 // of images; 0 where it is not known
 	Qualifier uint64
 	Name      string
 	Type      string
@@ -87,5 +89,6 @@ func (k Kernel) Arg(i int) (a Arg, st Status) {
 	}
 	name, _ := k.ArgInfo(i, argName)
 	typ, _ := k.ArgInfo(i, argTypeName)
-	return Arg{binary.NativeEndian.Uint32(b), binary.NativeEndian.Uint64(q), text(name), text(typ)}, 0
+	access, _ := k.ArgInfo(i, argAccess)
+	return Arg{binary.NativeEndian.Uint32(b), binary.NativeEndian.Uint32(append(access, 0, 0, 0, 0)), binary.NativeEndian.Uint64(q), text(name), text(typ)}, 0
 }

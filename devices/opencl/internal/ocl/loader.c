@@ -39,7 +39,7 @@
 	X(clReleaseCommandQueue) X(clReleaseContext) X(clReleaseEvent) X(clReleaseKernel) X(clReleaseMemObject) \
 	X(clReleaseProgram) X(clRetainEvent) X(clSetEventCallback) X(clSetKernelArg) X(clSetUserEventStatus) \
 	X(clWaitForEvents) X(clCompileProgram) X(clCreateProgramWithBinary) X(clLinkProgram) \
-	X(clSetMemObjectDestructorCallback)
+	X(clSetMemObjectDestructorCallback) X(clCreateSampler) X(clReleaseSampler) X(clEnqueueCopyBufferToImage) X(clEnqueueCopyImageToBuffer)
 
 // Functions later than OpenCL 1.2, which may be missing.
 #define GW_OPTIONAL(X) X(clCreateProgramWithIL) X(clGetKernelSubGroupInfo) \
@@ -341,8 +341,9 @@ CREATE(GW_APART, GW_PROGRAM, cl_program, clCreateProgramWithSource, P(cl_context
 CREATE(GW_APART, GW_PROGRAM, cl_program, clCreateProgramWithBinary, P(cl_context c, cl_uint n, const cl_device_id *d, const size_t *l, const unsigned char **b, cl_int *st, cl_int *err), A(c, n, d, l, b, st, err))
 CREATE(GW_FREELY, GW_PROGRAM, cl_program, clLinkProgram, P(cl_context c, cl_uint n, const cl_device_id *d, const char *o, cl_uint pn, const cl_program *p, void(CL_CALLBACK *f)(cl_program, void *), void *u, cl_int *err), A(c, n, d, o, pn, p, f, u, err))
 CREATE(GW_APART, GW_KERNEL, cl_kernel, clCreateKernel, P(cl_program p, const char *n, cl_int *err), A(p, n, err))
-CREATE(GW_APART, GW_MEM, cl_mem, clCreateImage, P(cl_context c, cl_mem_flags f, const cl_image_format *i, const cl_image_desc *d, void *h, cl_int *err), A(c, f, i, d, h, err))
+CREATE_BUT(gw_faulty(1), GW_APART, GW_MEM, cl_mem, clCreateImage, P(cl_context c, cl_mem_flags f, const cl_image_format *i, const cl_image_desc *d, void *h, cl_int *err), A(c, f, i, d, h, err))
 CREATE(GW_APART, GW_EVENT, cl_event, clCreateUserEvent, P(cl_context c, cl_int *err), A(c, err))
+CREATE(GW_APART, GW_SAMPLER, cl_sampler, clCreateSampler, P(cl_context c, cl_bool n, cl_addressing_mode a, cl_filter_mode f, cl_int *err), A(c, n, a, f, err))
 CREATE(GW_SHAPES, GW_MEM, cl_mem, clCreateSubBuffer, P(cl_mem m, cl_mem_flags f, cl_buffer_create_type t, const void *i, cl_int *err), A(m, f, t, i, err))
 CREATE_BUT(gw_faulty(1), GW_APART, GW_MEM, cl_mem, clCreateBuffer, P(cl_context c, cl_mem_flags f, size_t n, void *h, cl_int *err), A(c, f, n, h, err))
 CREATE_BUT(fn.clCreateBufferWithProperties ? gw_faulty(1) : CL_INVALID_OPERATION, GW_APART, GW_MEM, cl_mem, clCreateBufferWithProperties, P(cl_context c, const cl_mem_properties *p, cl_mem_flags f, size_t n, void *h, cl_int *err), A(c, p, f, n, h, err))
@@ -364,6 +365,7 @@ GW_HIDDEN cl_int clReleaseMemObject(cl_mem o)
 RELEASE(GW_APART, GW_PROGRAM, clReleaseProgram, cl_program)
 RELEASE(GW_APART, GW_KERNEL, clReleaseKernel, cl_kernel)
 RELEASE(GW_APART, GW_EVENT, clReleaseEvent, cl_event)
+RELEASE(GW_APART, GW_SAMPLER, clReleaseSampler, cl_sampler)
 
 // A retain is one more reference to release.
 GW_HIDDEN cl_int clRetainEvent(cl_event e)
@@ -377,6 +379,8 @@ ENQUEUE(clEnqueueBarrierWithWaitList, P(cl_command_queue q, WAITS), A(q, nw, w, 
 ENQUEUE(clEnqueueMarkerWithWaitList, P(cl_command_queue q, WAITS), A(q, nw, w, ev))
 ENQUEUE(clEnqueueCopyBuffer, P(cl_command_queue q, cl_mem s, cl_mem d, size_t so, size_t dof, size_t n, WAITS), A(q, s, d, so, dof, n, nw, w, ev))
 ENQUEUE(clEnqueueCopyBufferRect, P(cl_command_queue q, cl_mem s, cl_mem d, const size_t *so, const size_t *dof, const size_t *r, size_t sr, size_t ss, size_t dr, size_t ds, WAITS), A(q, s, d, so, dof, r, sr, ss, dr, ds, nw, w, ev))
+ENQUEUE(clEnqueueCopyBufferToImage, P(cl_command_queue q, cl_mem s, cl_mem d, size_t so, const size_t *o, const size_t *r, WAITS), A(q, s, d, so, o, r, nw, w, ev))
+ENQUEUE(clEnqueueCopyImageToBuffer, P(cl_command_queue q, cl_mem s, cl_mem d, const size_t *o, const size_t *r, size_t dof, WAITS), A(q, s, d, o, r, dof, nw, w, ev))
 ENQUEUE(clEnqueueFillBuffer, P(cl_command_queue q, cl_mem m, const void *p, size_t pn, size_t o, size_t n, WAITS), A(q, m, p, pn, o, n, nw, w, ev))
 ENQUEUE(clEnqueueNDRangeKernel, P(cl_command_queue q, cl_kernel k, cl_uint d, const size_t *o, const size_t *g, const size_t *l, WAITS), A(q, k, d, o, g, l, nw, w, ev))
 ENQUEUE(clEnqueueTask, P(cl_command_queue q, cl_kernel k, WAITS), A(q, k, nw, w, ev))

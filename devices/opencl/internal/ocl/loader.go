@@ -54,7 +54,7 @@ func Objects() (created, released Counts) {
 
 func counts(c [C.GW_KINDS]C.int64_t) Counts {
 	return Counts{int64(c[C.GW_CONTEXT]), int64(c[C.GW_QUEUE]), int64(c[C.GW_MEM]),
-		int64(c[C.GW_PROGRAM]), int64(c[C.GW_KERNEL]), int64(c[C.GW_EVENT])}
+		int64(c[C.GW_PROGRAM]), int64(c[C.GW_KERNEL]), int64(c[C.GW_EVENT]), int64(c[C.GW_SAMPLER])}
 }
 
 // Fault is a place where tests make OpenCL report errors.

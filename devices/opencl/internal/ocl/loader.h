@@ -17,7 +17,7 @@
 #define GW_HIDDEN __attribute__((visibility("hidden")))
 
 // Kinds of cl objects that are counted.
-enum { GW_CONTEXT, GW_QUEUE, GW_MEM, GW_PROGRAM, GW_KERNEL, GW_EVENT, GW_KINDS };
+enum { GW_CONTEXT, GW_QUEUE, GW_MEM, GW_PROGRAM, GW_KERNEL, GW_EVENT, GW_SAMPLER, GW_KINDS };
 
 // gw_load opens the loader; NULL on success, else what is missing (static).
 GW_HIDDEN const char *gw_load(void);

@@ -1,0 +1,145 @@
+//go:build cgo
+
+package opencl
+
+import (
+	"sync"
+
+	"godwit/devices"
+	"godwit/devices/opencl/internal/ocl"
+	"godwit/mem"
+)
+
+// Images: OpenCL's over or beside the bytes of a block (docs/design/images.md). The block's object keeps them.
+
+// image is an image of a block; immutable.
+type image struct {
+	off   uint64 // bytes into the block
+	shape devices.Image
+	mem   ocl.Mem
+	size  uint64 // bytes of its own: it is a cache; 0 is over the block's
+}
+
+// Images reports whether the device has images: whether the library says so, and works with ours.
+func (f Found) Images() bool {
+	return f.device.ID.Uint(infoImages) != 0 && !quirksOf(f.Info.Platform).oneThread
+}
+
+// ImageFormats are OpenCL's formats, order and type of each, for images of a type with some cl_mem_flags.
+func (d *Device) ImageFormats(flags uint64, typ uint32) ([][2]uint32, error) {
+	list, st := d.host.context.ImageFormats(flags, typ)
+	return list, statusError(st, "device %s: formats of images of type %#x", d.name, typ)
+}
+
+// imageOf returns the image of a block at addr, made on first use, and where its bytes are.
+func (s *store) imageOf(addr uint64, shape *devices.Image) (image, place, error) {
+	at, err := s.resolve(addr, shape.Size(), shape.Type == devices.Image1DBuffer)
+	if err != nil {
+		return image{}, at, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o, off, err := s.at(addr)
+	if err != nil {
+		return image{}, at, err
+	}
+	if s.dev.host.quirks.subRectsCrash && o.slab != nil {
+		at.mem, at.off = o.slab.mem, o.off+off
+	}
+	for _, m := range o.images {
+		if m.off == off && m.shape == *shape {
+			return m, at, nil
+		}
+	}
+	m, err := s.newImage(shape, at)
+	if err == nil {
+		m.off = off
+		o.images = append(o.images, m)
+	}
+	return m, at, err
+}
+
+// newImage makes an image over or beside what is at a place. mu is held.
+func (s *store) newImage(shape *devices.Image, at place) (m image, err error) {
+	m.shape = *shape
+	like := ocl.ImageShape{Type: shape.Type, Order: shape.Order, Format: shape.Format, Sides: shape.Sides, Row: shape.Row, Slice: shape.Slice,
+		Array: shape.IsArray(), Rank: shape.Rank()}
+	var st ocl.Status
+	if shape.Type == devices.Image1DBuffer && at.off == 0 { // of a buffer OpenCL has them, by itself
+		if m.mem, st = s.dev.host.context.NewImage(&like, 0, at.mem); m.mem != 0 {
+			return m, nil
+		}
+	}
+	if shape.Type == devices.Image1DBuffer {
+		like.Type = devices.Image1D // of a sub-buffer there may be none, and the one passes for the other
+	}
+	if at.memory == 0 {
+		if m.size = shape.Pixel * shape.Sides[0] * shape.Sides[1] * shape.Sides[2]; !s.within(m.size) {
+			return m, statusError(int32(mem.MemObjectAllocationFailure), "device %s: a cache of %d bytes for an image", s.dev.name, m.size)
+		}
+	}
+	m.mem, st = s.dev.host.context.NewImage(&like, at.memory, 0)
+	if m.mem == 0 {
+		return m, statusError(s.dev.sees(st), "device %s: image of %v pixels of format %#x, %#x", s.dev.name, shape.Sides, shape.Order, shape.Format)
+	}
+	s.reserved += m.size
+	return m, nil
+}
+
+// dropImages releases a block's images, which nothing uses any more. mu is held.
+func (s *store) dropImages(o *object) {
+	for _, m := range o.images {
+		ocl.ReleaseMems(m.mem)
+		s.reserved -= m.size
+	}
+}
+
+// image encodes an argument that is an image.
+func (r *record) image(a *devices.Arg, reads bool) error {
+	addr, err := r.q.dev.memory.Address(a.Block, a.Off, a.Size)
+	if err != nil {
+		return err
+	}
+	m, at, err := r.q.dev.store.imageOf(addr, a.Image)
+	if err != nil {
+		return err
+	}
+	if m.size == 0 {
+		r.args = ocl.AppendMem(r.args, m.mem)
+		return nil
+	}
+	s := a.Image
+	r.cmd.Cached = 1
+	r.args = ocl.AppendCache(r.args, ocl.Cache{Image: m.mem, Buffer: at.mem, Off: at.off, Sides: s.Sides, Pixel: s.Pixel, Row: s.Row, Slice: s.Slice, Back: !reads})
+	return nil
+}
+
+// samplers are a host's, made on first use and kept: there are 20.
+type samplers struct {
+	mu  sync.Mutex
+	all map[devices.Sampler]ocl.Sampler // protected by mu
+}
+
+func (h *host) sampler(s devices.Sampler) (ocl.Sampler, error) {
+	h.samplers.mu.Lock()
+	defer h.samplers.mu.Unlock()
+	if made := h.samplers.all[s]; made != 0 {
+		return made, nil
+	}
+	made, st := h.context.NewSampler(s.Normalized, s.Addressing, s.Filter)
+	if made == 0 {
+		return 0, statusError(st, "sampler %+v", s)
+	}
+	if h.samplers.all == nil {
+		h.samplers.all = make(map[devices.Sampler]ocl.Sampler)
+	}
+	h.samplers.all[s] = made
+	return made, nil
+}
+
+// close releases all.
+func (s *samplers) close() {
+	for _, made := range s.all {
+		made.Release()
+	}
+}
