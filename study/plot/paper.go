@@ -1,6 +1,7 @@
 package plot
 
 import (
+	"cmp"
 	"fmt"
 	"image/color"
 	"io"
@@ -111,6 +112,9 @@ func (p *Page) panel(facet any) (*gonum.Plot, error) {
 			ticks = append(ticks, gonum.Tick{Value: n / toX, Label: fmt.Sprintf("%.4g", n/toX)})
 		}
 		out.X.Tick.Marker = gonum.ConstantTicks(ticks)
+		if grows(ticks) {
+			out.X.Scale = gonum.LogScale{}
+		}
 	}
 	var drawn []any // of all figures: they share an axis
 	for _, y := range p.Y {
@@ -160,6 +164,13 @@ func (p *Page) panel(facet any) (*gonum.Plot, error) {
 	return out, nil
 }
 
+// grows reports whether values grow by factors: then they are best seen by powers.
+func grows(ticks []gonum.Tick) bool {
+	slices.SortFunc(ticks, func(a, b gonum.Tick) int { return cmp.Compare(a.Value, b.Value) })
+	n := len(ticks)
+	return n > 2 && ticks[0].Value > 0 && ticks[n-1].Value/ticks[0].Value >= 8 && ticks[2].Value-ticks[1].Value > 1.2*(ticks[1].Value-ticks[0].Value)
+}
+
 // line is a figure over x, of the rows that are alike in what By names.
 type line struct {
 	name string
@@ -205,7 +216,7 @@ func unitOf(name string, values []any) (by float64, label string) {
 	switch {
 	case nanoseconds:
 		units, step = []string{"ns", "us", "ms", "s"}, 1000
-	case strings.HasPrefix(name, "bytes"):
+	case strings.HasPrefix(name, "bytes"), strings.Contains(name, "size"):
 		units, step = []string{"B", "KiB", "MiB", "GiB", "TiB"}, 1024
 	default:
 		return 1, name

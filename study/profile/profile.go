@@ -241,6 +241,46 @@ func (r *Recorder) busy(n int, each func(s *Span, on func(i int, from, to int64)
 	return out
 }
 
+// Beside is what shared a channel with a span while it was on a path.
+type Beside struct {
+	Longest []*Span // those that did so longest, shownBeside at most
+	All     int     // how many there were
+}
+
+const shownBeside = 3
+
+// Beside is, for each part of a path, what shared a channel with it. The parts are in order of time.
+func (r *Recorder) Beside(path []Part) []Beside {
+	var flows []*Span
+	for i := range r.spans {
+		if s := &r.spans[i]; len(s.Path) > 0 {
+			flows = append(flows, s)
+		}
+	}
+	slices.SortFunc(flows, func(a, b *Span) int { return cmp.Compare(a.Started, b.Started) })
+	out := make([]Beside, len(path))
+	var active []*Span // begun before the part's end, and not ended before its begin
+	for i, p := range path {
+		for len(flows) > 0 && flows[0].Started < p.To {
+			active, flows = append(active, flows[0]), flows[1:]
+		}
+		active = slices.DeleteFunc(active, func(s *Span) bool { return s.Ended <= p.From })
+		if p.Span == nil || len(p.Span.Path) == 0 {
+			continue
+		}
+		both := func(s *Span) int64 { return min(s.Ended, p.To) - max(s.Started, p.From) }
+		var with []*Span
+		for _, s := range active {
+			if s != p.Span && slices.ContainsFunc(s.Path, func(c network.Channel) bool { return slices.Contains(p.Span.Path, c) }) {
+				with = append(with, s)
+			}
+		}
+		slices.SortStableFunc(with, func(a, b *Span) int { return cmp.Compare(both(b), both(a)) })
+		out[i] = Beside{slices.Clone(with[:min(shownBeside, len(with))]), len(with)}
+	}
+	return out
+}
+
 // Alone is how long a span would have taken with its channels to itself, as far as its
 // bytes are concerned: what it took beyond that it gave to others. Bandwidths are the
 // machine's.

@@ -218,3 +218,27 @@ func TestHowLongASpanWouldHaveTakenAlone(t *testing.T) {
 	_, known := profile.Alone(&profile.Span{}, bandwidths)
 	require.False(t, known)
 }
+
+// Two writes to two devices share the host's memory: each is beside the other, and a fill beside none.
+func TestWhatIsBesideOnALink(t *testing.T) {
+	b := open(t, strings.Replace(twoGPUs, "bandwidth: 100 GB/s", "bandwidth: 12 GB/s", 1), 0)
+	x, y := b.buffer(1e6), b.buffer(1e6)
+	b.ok(b.q[0].EnqueueWrite(bg, x, 0, make([]byte, 1e6)))
+	b.ok(b.q[1].EnqueueWrite(bg, y, 0, make([]byte, 1e6)))
+	require.NoError(t, b.q[0].Finish(bg))
+	require.NoError(t, b.q[1].Finish(bg))
+	path := b.rec.Path(0, int64(b.w.Time()), 0, nil)
+	shared := 0
+	for i, x := range b.rec.Beside(path) {
+		if x.All == 0 {
+			require.Empty(t, x.Longest)
+			continue
+		}
+		shared++
+		require.Len(t, x.Longest, 1)
+		require.NotSame(t, path[i].Span, x.Longest[0])
+		require.Less(t, x.Longest[0].Started, path[i].To)
+		require.Greater(t, x.Longest[0].Ended, path[i].From)
+	}
+	require.Positive(t, shared)
+}

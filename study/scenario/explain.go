@@ -28,6 +28,8 @@ type explainer struct {
 	ledger   *ledger.Ledger[int]             // writers are commands
 	store    func(mem.MemoryID) mem.MemoryID // memories that share their bytes have one
 	ended    func(mem.Point) end             // how a copy ended
+	began    int64                           // when the first command was enqueued, by the clock of ends
+	path     func(mem.Point) []string        // which way a copy went on a machine; nil: the run was on none
 	gone     map[block]int                   // the command for which a block went last
 	backing  bool                            // the copies told write blocks back, also where what is there is a mere promise
 	again    bool                            // of the copy told last: its destination held some of it until the block had to go

@@ -32,6 +32,9 @@ type journeyStep struct {
 	Offset  uint64    `json:"offset"`
 	Bytes   uint64    `json:"bytes"` // of the journey's bytes that it touched
 	Why     string    `json:"why,omitempty"`
+	Started int64     `json:"started_ns,omitempty"` // since the first command was enqueued; 0 is not known
+	Ended   int64     `json:"ended_ns,omitempty"`
+	Path    []string  `json:"path,omitempty"` // links, switches and memories of a machine that a copy went by
 	Failed  bool      `json:"failed,omitempty"`
 	After   []segment `json:"after"` // who holds the journey's bytes afterwards
 }
@@ -54,6 +57,18 @@ func (r *runner) watch(res *Result) {
 	}
 }
 
+// at says when an event was in virtual time, and which way it took. It is that of a point.
+func (x *explainer) at(p mem.Point, e journeyStep) journeyStep {
+	if x.path == nil {
+		return e
+	}
+	if end := x.ended(p); end.Ended > 0 {
+		e.Started, e.Ended = max(end.Started-x.began, 0), end.Ended-x.began
+	}
+	e.Path = x.path(p)
+	return e
+}
+
 // note adds an event to the journeys of the bytes of r.
 func (x *explainer) note(id mem.BufferID, r mem.Range, e journeyStep) {
 	for _, w := range x.watched {
@@ -65,12 +80,12 @@ func (x *explainer) note(id mem.BufferID, r mem.Range, e journeyStep) {
 }
 
 // noteCommand adds what a command did with the bytes that are watched.
-func (x *explainer) noteCommand(c *commandResult, accesses []mem.Access) {
+func (x *explainer) noteCommand(c *commandResult, accesses []mem.Access, p mem.Point) {
 	if len(x.watched) == 0 {
 		return
 	}
 	for _, a := range accesses {
-		x.note(a.Buffer, a.Range, journeyStep{Command: c.Number, What: a.Mode.String(), Text: c.Text, On: x.memories[a.Memory], Failed: c.Failed != ""})
+		x.note(a.Buffer, a.Range, x.at(p, journeyStep{Command: c.Number, What: a.Mode.String(), Text: c.Text, On: x.memories[a.Memory], Failed: c.Failed != ""}))
 	}
 }
 
@@ -83,7 +98,7 @@ func (x *explainer) noteCopy(s *trace.StepRecord, c *copyResult, failed bool) {
 	if x.backing {
 		what = "write-back"
 	}
-	x.note(s.Buffer, s.Range, journeyStep{Command: c.Command, What: what, Text: c.From + " → " + c.To + ", " + wayText(c), On: c.To, Why: whyText(c), Failed: failed})
+	x.note(s.Buffer, s.Range, x.at(s.Point, journeyStep{Command: c.Command, What: what, Text: c.From + " → " + c.To + ", " + wayText(c), On: c.To, Why: whyText(c), Failed: failed}))
 }
 
 // journeys shows the journeys that were asked for.
@@ -95,12 +110,20 @@ func (p *printer) journeys() {
 			of += ", which is " + root
 		}
 		fmt.Fprintf(p.w, "%s: %s\n\n", p.paint("the journey of "+of, text.Bold), sizeText(j.Bytes))
-		t := figures.NewTable(">#", "on", "what", "bytes", "latest content then on", "why")
+		header := []any{">#", "on", "what", "bytes", "latest content then on", "why"}
+		timed := p.r.Model != nil
+		if timed {
+			header = append(header, ">at", ">for")
+		}
+		t := figures.NewTable(header...)
 		last := p.holders(j, j.Before)
 		t.Row("", "", "before the first command", rangeText(r), last, "")
 		for i := range j.Events {
 			e := &j.Events[i]
 			what := e.What + ": " + e.Text
+			if len(e.Path) > 0 {
+				what += " by " + strings.Join(e.Path, ", ")
+			}
 			if e.Failed {
 				what += " " + p.paint("(failed)", text.FgRed)
 			}
@@ -110,7 +133,11 @@ func (p *printer) journeys() {
 				shown = "" // as before
 			}
 			last = now
-			t.Row(e.Command, e.On, what, rangeText(mem.Range{Start: e.Offset, End: e.Offset + e.Bytes}), shown, p.paint(e.Why, text.Faint))
+			row := []any{e.Command, e.On, what, rangeText(mem.Range{Start: e.Offset, End: e.Offset + e.Bytes}), shown, p.paint(e.Why, text.Faint)}
+			if timed && e.Ended > 0 {
+				row = append(row, briefSpan(uint64(e.Started)), briefSpan(uint64(e.Ended-e.Started)))
+			}
+			t.Row(row...)
 		}
 		p.render(t)
 	}

@@ -2,12 +2,15 @@ package scenario
 
 import (
 	"cmp"
+	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"godwit/devices"
 	"godwit/devices/virtual"
 	"godwit/internal/network"
+	"godwit/mem"
 	"godwit/mem/trace"
 	"godwit/runtime"
 	"godwit/study/machine"
@@ -45,6 +48,7 @@ type modelResult struct {
 type Reasons struct {
 	Compute uint64 `json:"compute_ns" show:"of it computing|span"`       // kernels and fills
 	Copy    uint64 `json:"copy_ns" show:"copying|span"`                  // copies: the program's, and those of content that was not where it was needed
+	Own     uint64 `json:"own_copy_ns"`                                  // of Copy, the program's own
 	Memory  uint64 `json:"memory_ns" show:"since memory was short|span"` // copies because a memory was short: write-backs, and bytes that come again
 	Host    uint64 `json:"host_ns" show:"by the host|span"`              // the host: its calls, callbacks, and until it goes on after a wait
 }
@@ -66,6 +70,10 @@ type pathPart struct {
 	Command int    `json:"command,omitempty"` // number of the command, or of that which the copy was for; 0 is the host
 	After   string `json:"after"`             // what held it up until then
 	Shared  uint64 `json:"shared_ns"`         // of it, what others on its links took
+	// Own: a copy, a read, a write or a migration that the program asked for; others that move bytes the planner inserted.
+	Own    bool     `json:"own,omitempty"`
+	With   []string `json:"shared_with,omitempty"` // those of the others that shared a link with it longest
+	Others int      `json:"shared_with_more,omitempty"`
 }
 
 // useResult is how busy a device or an engine was.
@@ -83,6 +91,46 @@ type linkUse struct {
 	Busy  uint64  `json:"busy_ns"`
 	Full  uint64  `json:"full_ns"` // with all that it carries given out
 	Share float64 `json:"busy_share"`
+	// Twice is the makespan of the run with this link twice as fast and all else, the ways of copies among it, as it is: of those that WhatIf asked.
+	Twice uint64 `json:"makespan_if_twice_ns,omitempty"`
+
+	channel int
+}
+
+// faster is a machine one of whose links carries twice as much.
+type faster struct {
+	*machine.Machine
+	channel int
+}
+
+// Bandwidths implements virtual.Machine.
+func (m faster) Bandwidths() []uint64 {
+	out := m.Machine.Bandwidths()
+	out[m.channel] *= 2
+	return out
+}
+
+// WhatIf runs s again for each of so many links, switches and memories that were full longest, with that one twice as
+// fast, and says in res, which came of s and opt on a machine, what the run took then. It fails as Run does.
+func WhatIf(ctx context.Context, s *Scenario, opt RunOptions, res *Result, links int) error {
+	opt = RunOptions{Machine: opt.Machine, Seed: opt.Seed, Stamps: opt.Stamps, Unverified: true}
+	fullest := make([]*linkUse, 0, len(res.Model.Links))
+	for i := range res.Model.Links {
+		fullest = append(fullest, &res.Model.Links[i])
+	}
+	slices.SortStableFunc(fullest, func(a, b *linkUse) int { return cmp.Compare(b.Full, a.Full) })
+	for _, l := range fullest[:min(links, len(fullest))] {
+		if l.Full == 0 {
+			break
+		}
+		opt.twice = l.channel + 1
+		again, err := Run(ctx, s, opt)
+		if err != nil {
+			return fmt.Errorf("with %s twice as fast: %w", l.Name, err)
+		}
+		l.Twice = again.Model.Makespan
+	}
+	return nil
 }
 
 // channel is one of a machine's, whether it carried anything or not.
@@ -96,6 +144,16 @@ type solverResult struct {
 	Solves   uint64 `json:"solves"`
 	Classes  uint64 `json:"classes"` // of transfers that are alike, whose rate was worked out, in all solves
 	Channels uint64 `json:"channels"`
+}
+
+// wayOf is what of the machine a copy went by, by its point.
+func (r *runner) wayOf(p mem.Point) (out []string) {
+	if s := r.model.rec.Of(p); s != nil {
+		for _, c := range s.Path {
+			out = append(out, r.renamed(r.model.machine.Channels()[c].Name))
+		}
+	}
+	return out
 }
 
 // modelled is the state of a run on a machine.
@@ -120,7 +178,11 @@ func (r *runner) openMachine(m *machine.Machine, opt *runtime.Options) error {
 		renamed[m.Devices[i].Name] = names[i]
 	}
 	rec := profile.New()
-	w, err := virtual.New(m, virtual.Options{Exact: m.Exact(), Observer: stepped{rec, r.opt.Step}, Seed: r.opt.Seed, Stamps: r.stamps(), Fail: r.s.failing(), Names: names})
+	var on virtual.Machine = m
+	if r.opt.twice > 0 {
+		on = faster{m, r.opt.twice - 1}
+	}
+	w, err := virtual.New(on, virtual.Options{Exact: m.Exact(), Observer: stepped{rec, r.opt.Step}, Seed: r.opt.Seed, Stamps: r.stamps(), Fail: r.s.failing(), Names: names})
 	if err != nil {
 		return err
 	}
@@ -190,7 +252,7 @@ func (r *runner) stop(res *Result) {
 			if c.Bandwidth > 0 {
 				out.least = max(out.least, uint64(float64(u.Bytes-r.carried[i])/float64(c.Bandwidth)*1e9))
 			}
-			out.Links = append(out.Links, linkUse{r.renamed(c.Name), u.Bytes, u.Busy, u.Full, share(u.Busy)})
+			out.Links = append(out.Links, linkUse{Name: r.renamed(c.Name), Bytes: u.Bytes, Busy: u.Busy, Full: u.Full, Share: share(u.Busy), channel: i})
 		}
 	}
 }
@@ -221,6 +283,7 @@ type meaning struct {
 	command int // number
 	what    string
 	reason  string
+	planned bool // a copy that the planner inserted
 }
 
 // stood is what a point stood for: a command, or a copy for it.
@@ -234,10 +297,10 @@ type stood struct {
 func (r *Result) meaning(x stood) meaning {
 	if x.copy == 0 {
 		c := &r.Commands[x.command-1]
-		return meaning{c.Number, fmt.Sprintf("#%d %s", c.Number, c.Text), r.s.Commands[x.command-1].kind().traits().reason}
+		return meaning{c.Number, fmt.Sprintf("#%d %s", c.Number, c.Text), r.s.Commands[x.command-1].kind().traits().reason, false}
 	}
 	cp := &r.Copies[x.copy-1]
-	m := meaning{cp.Command, fmt.Sprintf("copy %s, %s → %s, for #%d", copyText(cp), cp.From, cp.To, cp.Command), reasonCopy}
+	m := meaning{cp.Command, fmt.Sprintf("inserted copy of %s, %s → %s, for #%d", copyText(cp), cp.From, cp.To, cp.Command), reasonCopy, true}
 	if x.memory {
 		m.reason = reasonMemory
 	}
@@ -285,14 +348,21 @@ func (r *runner) criticalPath(res *Result, rec *profile.Recorder, of period) (ou
 	if r.model != nil {
 		bandwidths = r.model.machine.Bandwidths()
 	}
-	before := ""
-	for _, p := range out.parts {
+	before, beside := "", rec.Beside(out.parts)
+	for i, p := range out.parts {
 		part := pathPart{From: uint64(p.From), To: uint64(p.To), Reason: reasonHost, What: "the host", After: p.After.String()}
 		if s := p.Span; s != nil {
 			m := out.meaning(s)
 			part.What, part.Reason, part.Command = m.what, m.reason, m.command
 			if alone, ok := profile.Alone(s, bandwidths); ok && len(s.Path) > 0 { // of a machine
 				part.Shared = uint64(max(p.To-p.From-alone-r.beside(s), 0))
+			}
+			part.Own = part.Reason == reasonCopy && !m.planned
+			if part.Shared > 0 {
+				for _, other := range beside[i].Longest {
+					part.With = append(part.With, out.meaning(other).what)
+				}
+				part.Others = beside[i].All - len(part.With)
 			}
 		}
 		if p.After != profile.Enqueued && p.After != profile.Start && before != "" {
@@ -308,6 +378,9 @@ func (r *runner) criticalPath(res *Result, rec *profile.Recorder, of period) (ou
 			out.Reasons.Compute += length
 		case reasonCopy:
 			out.Reasons.Copy += length
+			if part.Own {
+				out.Reasons.Own += length
+			}
 		case reasonMemory:
 			out.Reasons.Memory += length
 		default:

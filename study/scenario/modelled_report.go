@@ -5,6 +5,7 @@ import (
 	"encoding/csv"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -58,8 +59,12 @@ func (p *printer) makespan() {
 // reasonsText says where the time of a path went.
 func (m *pathResult) reasonsText() string {
 	whole := m.Reasons.Compute + m.Reasons.Copy + m.Reasons.Memory + m.Reasons.Host
-	return fmt.Sprintf("of the critical path compute %s, copies %s, copies since memory was short %s, host %s",
-		shareText(m.Reasons.Compute, whole), shareText(m.Reasons.Copy, whole), shareText(m.Reasons.Memory, whole), shareText(m.Reasons.Host, whole))
+	own := ""
+	if m.Reasons.Own > 0 {
+		own = fmt.Sprintf(" (%s the program's own)", shareText(m.Reasons.Own, whole))
+	}
+	return fmt.Sprintf("of the critical path compute %s, copies %s%s, copies since memory was short %s, host %s",
+		shareText(m.Reasons.Compute, whole), shareText(m.Reasons.Copy, whole), own, shareText(m.Reasons.Memory, whole), shareText(m.Reasons.Host, whole))
 }
 
 // oneMemory says what is missing from the times.
@@ -93,23 +98,26 @@ func (p *printer) paths() {
 // path shows the critical path; of a long one its beginning and its end.
 func (p *printer) path(m *pathResult) {
 	const ends = 15
-	t := figures.NewTable(">at", ">for", "critical path", "after", ">of it shared")
+	t := figures.NewTable(">at", ">for", "critical path", "after", ">of it shared", "with")
 	for i := 0; i < len(m.Path); i++ {
 		if n := len(m.Path) - 2*ends; i == ends && n > 1 && !p.opt.All {
 			var sum uint64
 			for _, x := range m.Path[i : i+n] {
 				sum += x.To - x.From
 			}
-			t.Row("⋮", spanText(sum), p.paint(fmt.Sprintf("%d more", n), text.Italic), "", "")
+			t.Row("⋮", spanText(sum), p.paint(fmt.Sprintf("%d more", n), text.Italic))
 			i += n - 1
 			continue
 		}
 		x := &m.Path[i]
-		shared := ""
+		shared, with := "", ""
 		if x.Shared > 0 {
 			shared = spanText(x.Shared)
 		}
-		t.Row(spanText(x.From), spanText(x.To-x.From), x.What, p.paint(x.After, text.Faint), shared)
+		if len(x.With) > 0 {
+			with = x.With[0] + andMore(len(x.With)-1+x.Others)
+		}
+		t.Row(spanText(x.From), spanText(x.To-x.From), x.What, p.paint(x.After, text.Faint), shared, with)
 	}
 	p.render(t)
 }
@@ -130,9 +138,17 @@ func (p *printer) use(m *modelResult) {
 		}
 	}
 	p.render(t)
-	t = figures.NewTable("link, switch, memory", ">carried", ">busy", ">share", ">full")
+	header := []any{"link, switch, memory", ">carried", ">busy", ">share", ">full"}
+	if slices.ContainsFunc(m.Links, func(l linkUse) bool { return l.Twice > 0 }) {
+		header = append(header, ">makespan if twice as fast")
+	}
+	t = figures.NewTable(header...)
 	for _, l := range m.Links {
-		t.Row(l.Name, roughText(l.Bytes), spanText(l.Busy), shareText(l.Busy, m.whole), shareText(l.Full, m.whole))
+		twice := ""
+		if l.Twice > 0 {
+			twice = fmt.Sprintf("%s (%.2f times)", briefSpan(l.Twice), float64(l.Twice)/float64(m.Makespan))
+		}
+		t.Row([]any{l.Name, roughText(l.Bytes), spanText(l.Busy), shareText(l.Busy, m.whole), shareText(l.Full, m.whole), twice}[:len(header)]...)
 	}
 	if len(m.Links) > 0 {
 		p.render(t)
@@ -196,9 +212,9 @@ func (m *pathResult) meaning(s *profile.Span) meaning {
 	}
 	switch s.Op {
 	case devices.OpCopy, devices.OpCopyRect:
-		return meaning{int(s.Tag), fmt.Sprintf("a leg of %s, %s → %s", sizeText(s.Bytes), m.memory(s.From), m.memory(s.To)), reasonCopy}
+		return meaning{int(s.Tag), fmt.Sprintf("a leg of %s, %s → %s", sizeText(s.Bytes), m.memory(s.From), m.memory(s.To)), reasonCopy, true}
 	case devices.OpLaunch, devices.OpFill:
-		return meaning{int(s.Tag), s.Op.String() + " on " + m.memory(s.On), reasonCompute}
+		return meaning{int(s.Tag), s.Op.String() + " on " + m.memory(s.On), reasonCompute, false}
 	}
-	return meaning{int(s.Tag), s.Op.String() + " on " + m.memory(s.On), reasonHost}
+	return meaning{int(s.Tag), s.Op.String() + " on " + m.memory(s.On), reasonHost, false}
 }

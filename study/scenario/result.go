@@ -174,6 +174,12 @@ func (r *runner) explain(res *Result) {
 		gone:   make(map[block]int),
 		ledger: r.newLedger(), store: r.ctx.Topology().Store, ended: r.rec.ended,
 	}
+	if r.model != nil {
+		r.x.path = r.wayOf
+	}
+	if n := len(r.clocked); n > 0 && s.Times > 0 {
+		r.x.began = r.clocked[n-1].from
+	}
 	for i := range s.Buffers {
 		r.x.names[r.ids[i]] = s.Buffers[i].Name
 	}
@@ -226,11 +232,11 @@ func (r *runner) explainCommand(res *Result, i int) {
 		}
 		r.x.ledger.Wrote(i+1, rec.Accesses, r.failed[i] != nil)
 		r.mapped(r.x.ledger, i)
-		r.x.noteCommand(&out, rec.Accesses)
+		r.x.noteCommand(&out, rec.Accesses, rec.Point)
 		if c.Kind == opHostWrite && c.Mapping < 0 { // fine-grained memory, which the runtime knows nothing of
 			access := []mem.Access{{Buffer: r.ids[c.Place.Buffer], Range: c.Place.Range, Mode: mem.Write, Memory: mem.Host}}
 			r.x.ledger.Wrote(i+1, access, false)
-			r.x.noteCommand(&out, access)
+			r.x.noteCommand(&out, access, mem.Point{})
 		}
 	}
 	if g := s.roundOf(i, true); g != nil && !s.Unrecorded {

@@ -54,6 +54,8 @@ type RunOptions struct {
 	// Stamps has the devices of a machine keep no bytes, but who wrote them, as machines do
 	// whose files say so.
 	Stamps bool
+
+	twice int // the channel of the machine that is twice as fast, from 1; 0 is none (WhatIf)
 }
 
 // runner is the state of one run.

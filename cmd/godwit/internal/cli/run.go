@@ -31,6 +31,7 @@ type runFlags struct {
 	all      bool
 	stats    bool
 	profile  bool
+	twice    int
 	summary  bool
 	explain  []string
 	dot      string
@@ -98,6 +99,7 @@ not be finished, 2 bad usage or a faulty scenario, 128 and the signal's number w
 	cmd.Flags().BoolVar(&f.summary, "summary", false, "show totals by command, link and buffer, not every command; with --json these alone")
 	cmd.Flags().StringArrayVar(&f.explain, "explain", nil, "show the journey of these `BYTES`, as in a, a[0:4KiB] or 'a[0,4096)', not every command")
 	cmd.Flags().BoolVar(&f.stats, "stats", false, "show what each memory's resources have given and taken back")
+	cmd.Flags().IntVar(&f.twice, "twice", 0, "with --machine: run again for each of the `N` links, switches and memories that were full longest, with that one twice as fast, and say what the run took")
 	cmd.Flags().BoolVar(&f.profile, "profile", false, "show when every command was submitted, started and ended")
 	cmd.Flags().BoolVar(&f.all, "all", false, "show every round of a repeat")
 	return cmd
@@ -151,6 +153,9 @@ func runScenario(ctx context.Context, out io.Writer, file string, f runFlags) (e
 		}
 		return err
 	}
+	if f.twice > 0 && f.machine == "" {
+		return errors.New("--twice: links have a speed on a --machine only")
+	}
 	run := scenario.RunOptions{Profile: f.profile, Stats: f.stats, Timeline: f.timeline != "" || f.html != "" || f.serve.wanted()}
 	if err := f.apply(ctx, s, &run); err != nil {
 		return err
@@ -180,6 +185,9 @@ func runScenario(ctx context.Context, out io.Writer, file string, f runFlags) (e
 	}
 	res, err := scenario.Run(ctx, s, run)
 	end(res, err)
+	if err == nil && f.twice > 0 {
+		err = scenario.WhatIf(ctx, s, run, res, f.twice)
+	}
 	finished := err == nil
 	for _, o := range targets {
 		if ctx.Err() == nil && (o.whole && finished || !o.whole && len(res.Commands) > 0) { // else the file stays as it was

@@ -230,7 +230,7 @@ var units = []struct {
 	{"bytes", regexp.MustCompile(`bytes`)},
 	{"bytes", regexp.MustCompile(`\.(align|base_align|dropped|failing_above|free|global_memory|held|ceiling|high_water|largest|largest_free|live|` +
 		`local_memory|max_alloc|median|smallest|min_region|moved|offline|offset|peak_live|peak_use|peak_whole|planned|region|ride_along|safe_region|size|written_back)$`)},
-	{"count", regexp.MustCompile(`\.(channels|chunks|classes|copies_in|cores|lanes|dispatcher|pilot|program|copies_out|flows|kernels|work_items|thousandths_of_operations|half_powers|modelled_commands|solves|struck|command|commands|compute_units|contexts|copies|counted|cpus|device|ended|enqueued|evals|events|evictions|failed|failed_allocs|failures|faults|times|` +
+	{"count", regexp.MustCompile(`\.(channels|chunks|classes|copies_in|cores|lanes|dispatcher|pilot|program|copies_out|flows|kernels|work_items|thousandths_of_operations|half_powers|modelled_commands|solves|struck|command|commands|compute_units|contexts|copies|counted|cpus|device|ended|enqueued|evals|events|evictions|failed|failed_allocs|shared_with_more|failures|faults|times|` +
 		`first_failure|from|index|launches|legs|line|lived_before|max_at|max_work_group|median_life|missing_frees|never_fits|never_freed|number|op|ops|` +
 		`ops_before_shrinking|out_of_memory|pairs|peak_at|probes|refused|reps|retries|rounds|scans|sizes|slots|values|period|plain|to|traces|unknown_frees|planned|taken|resized|added|left|found|written_by|zero_sized|heap_allocs_per_pair)$`)},
 }
