@@ -66,7 +66,7 @@ func (s *store) newImage(shape *devices.Image, at place) (m image, err error) {
 		Array: shape.IsArray(), Rank: shape.Rank()}
 	var st ocl.Status
 	if shape.Type == devices.Image1DBuffer && at.off == 0 { // of a buffer OpenCL has them, by itself
-		if m.mem, st = s.dev.host.context.NewImage(&like, 0, at.mem); m.mem != 0 {
+		if m.mem, _ = s.dev.host.context.NewImage(&like, 0, at.mem); m.mem != 0 {
 			return m, nil
 		}
 	}
