@@ -160,6 +160,9 @@ const driverPackage = ", and a driver such as pocl-opencl-icd"
 //     buffer of 3200 bytes and at 50 of one of 2560. Perhaps the last slice is counted with its
 //     whole pitch. Rows are copied one by one then.
 //     Seen: NVIDIA 580.159.04. Test: TestARectangleThatOpenCLRefusesIsCopiedByRows.
+//   - internal/ocl/image.go, ImageFormats: CL_INVALID_VALUE for the formats of images of no flags, which OpenCL says are those of
+//     CL_MEM_READ_WRITE.
+//     Seen: NVIDIA 580.159.04. Test: TestFormatsOfNoFlagsAreThoseForAll.
 //   - internal/ocl/program.go, Binary: a place for a binary that is NULL, which
 //     OpenCL allows, crashes. All binaries are copied.
 //     Seen: PoCL 3.1. Test: TestProgramsAreCompiledWithHeadersLinkedAndMadeOfBinaries.

@@ -61,6 +61,9 @@ func (s Sampler) Release() { C.clReleaseSampler(handle[C.cl_sampler](s)) }
 
 // ImageFormats are the formats of images that there are, order and type of each.
 func (c Context) ImageFormats(flags uint64, typ uint32) ([][2]uint32, Status) {
+	if flags == 0 { // says the same to OpenCL, but not to all who have it
+		flags = C.CL_MEM_READ_WRITE
+	}
 	var n C.cl_uint
 	st := C.clGetSupportedImageFormats(c.ID.c(), C.cl_mem_flags(flags), C.cl_mem_object_type(typ), 0, nil, &n)
 	list := make([][2]uint32, n)
