@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 
 	"github.com/google/btree"
 
@@ -35,8 +36,9 @@ const (
 	pySmallPiece = 2 << 20  // bytes of a small segment
 	pyLargePiece = 20 << 20 // of one for large requests below pyLarge
 	pyLarge      = 10 << 20
-	pyRound      = 2 << 20  // what larger segments are rounded up to
-	pyRange      = 20 << 40 // addresses of an expandable segment: whole pieces, large and small
+	pyRound      = 2 << 20 // what larger segments are rounded up to
+	pyRange      = 5 << 50 // addresses of an expandable segment: whole pieces, large and small, and more than maxPeak
+	pyEnough     = 1 << 62 // bytes of a device that has enough
 )
 
 // The names of the models, beside the strategies; what is behind them is what they held.
@@ -60,7 +62,7 @@ func Placeless(s Subject) bool {
 // Reserved is what a Placeless subject takes from a device that refuses nothing: reserved
 // over allocated, with the sizes as st has them.
 func Reserved(ctx context.Context, st *Stream, s Subject) (Result, error) {
-	run, err := Replay(ctx, st, s, pyRange)
+	run, err := Replay(ctx, st, s, pyEnough)
 	res := Result{Trace: st.Name, Strategy: s.Name() + reservedSuffix, Align: st.Align, Ops: len(st.Ops), PeakLive: st.PeakLive,
 		Region: run.HighWater, MinRegion: run.HighWater, Overhead: ratio(run.HighWater) / ratio(st.PeakLive)}
 	res.HighWater, res.Failures, res.FirstFailure = run.HighWater, run.Failures, run.FirstFailure
@@ -182,6 +184,9 @@ func (p pyPool) granule() uint64 {
 func (m *pyModel) expand(pool pyPool, size uint64) *pyPiece {
 	last := m.ranges[pool]
 	if last == nil {
+		if m.next > math.MaxUint64-pyRange {
+			return nil // of more streams than have addresses
+		}
 		last = &pyPiece{addr: m.next, size: pyRange, pool: pool, unmapped: true}
 		m.next += pyRange
 		m.ranges[pool] = last
@@ -191,7 +196,7 @@ func (m *pyModel) expand(pool pyPool, size uint64) *pyPiece {
 		size -= hole.prev.size
 	}
 	bytes := (size + pool.granule() - 1) / pool.granule() * pool.granule()
-	if !m.reserve(bytes) {
+	if hole == last && bytes >= last.size || !m.reserve(bytes) { // the last piece stays unmapped
 		return nil
 	}
 	if hole.size > bytes {

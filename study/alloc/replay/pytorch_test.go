@@ -185,3 +185,29 @@ func TestABlockIsFreeWhenOtherStreamsAreDoneWithIt(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, uint64(2*20*mib+2*2*mib), res.Region)
 }
+
+// The largest stream that there may be: no block has more addresses than were mapped, and a device that has enough refuses nothing.
+func TestTheModelServesTheLargestStream(t *testing.T) {
+	const large = maxPeak / 2
+	st, err := NewStream("large", 512, []Op{{Size: large, Slot: 0}, {Size: 512, Slot: 1}, {Slot: 0}, {Size: large, Slot: 0}})
+	require.NoError(t, err)
+	for _, expandable := range []bool{false, true} {
+		res, err := Reserved(t.Context(), st, PyTorch(expandable))
+		require.NoError(t, err)
+		require.Zero(t, res.Failures, "%v", expandable)
+		require.GreaterOrEqual(t, res.Region, st.PeakLive, "%v", expandable)
+		m := newPyModel(1<<62, expandable)
+		b := m.alloc(large, 0)
+		require.EqualValues(t, large, b.size, "%v", expandable)
+		require.LessOrEqual(t, b.end(), b.addr+m.reserved, "%v", expandable)
+		if b.next != nil {
+			require.LessOrEqual(t, b.next.size, uint64(pyRange), "%v", expandable)
+		}
+	}
+	m := newPyModel(1<<62, true)
+	require.Nil(t, m.alloc(pyRange+512, 0), "it has fewer addresses")
+	require.NotNil(t, m.alloc(pyRange-2*pyLargePiece, 0))
+	require.NotNil(t, m.alloc(pyLarge, 0))
+	require.NotNil(t, m.alloc(pyLarge, 0), "of the same piece")
+	require.Nil(t, m.alloc(pyLarge, 0), "all are in use")
+}

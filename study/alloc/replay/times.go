@@ -96,11 +96,17 @@ func median(v []float64) float64 {
 func interval(v []float64) (low, high float64) {
 	s := slices.Sorted(slices.Values(v))
 	n, k := len(s), 0
-	term := math.Exp2(-float64(n)) // of k values below the median
-	for tail := term; ; k++ {
-		term *= float64(n-k) / float64(k+1)
-		if tail += term; 2*tail > 0.05 || 2*(k+1) >= n {
+	chance := func(k int) float64 {
+		return math.Exp(lnFactorial(n) - lnFactorial(k) - lnFactorial(n-k) - float64(n)*math.Ln2)
+	}
+	for tail := chance(0); ; k++ { // of k values or fewer below the median
+		if tail += chance(k + 1); 2*tail > 0.05 || 2*(k+1) >= n {
 			return s[k], s[n-1-k]
 		}
 	}
+}
+
+func lnFactorial(n int) float64 {
+	ln, _ := math.Lgamma(float64(n + 1))
+	return ln
 }

@@ -114,7 +114,7 @@ func parseSubjects(ctx context.Context, names []string, patience time.Duration) 
 		}
 		one, err := s.open(ctx, name, patience)
 		if err != nil && !extern.Is(name) {
-			err = fmt.Errorf("%w (or all, lib:PATH, exec:COMMAND)", err)
+			err = fmt.Errorf("%w (or all, %s, %s, %s, lib:PATH, exec:COMMAND)", err, replay.OfflineName, replay.PyTorchName, replay.PyTorchExpandableName)
 		}
 		if err != nil {
 			return s, err

@@ -153,6 +153,9 @@ func runScenario(ctx context.Context, out io.Writer, file string, f runFlags) (e
 		}
 		return err
 	}
+	if f.twice < 0 {
+		return fmt.Errorf("--twice %d: want a number of links, 0 or more", f.twice)
+	}
 	if f.twice > 0 && f.machine == "" {
 		return errors.New("--twice: links have a speed on a --machine only")
 	}

@@ -172,6 +172,8 @@ func TestRunExitCodes(t *testing.T) {
 		{"a mistyped benchmark", []string{"bench", "aloc"}, 2, `did you mean "alloc"?`},
 		{"a mistyped flag", []string{"run", "--exmaple", "overlap"}, 2, `did you mean "--example"?`},
 		{"a mistyped driver", []string{"run", example("overlap"), "--driver", "tec"}, 2, `did you mean "tce"?`},
+		{"fewer links than none", []string{"run", example("overlap"), "--machine", "h200-pcie", "--twice", "-1"}, 2, `--twice -1: want a number of links, 0 or more`},
+		{"a mistyped model", []string{"replay", "--example", "resnet50", "-s", "pytorh"}, 2, `or all, offline, pytorch, pytorch-expandable, lib:PATH`},
 		{"a mistyped strategy", []string{"replay", "--example", "resnet50", "-s", "bestfti"}, 2, `did you mean "bestfit"?`},
 		{"a mistyped command", []string{"run", write("lunch.yaml", head+"commands: [{lunch: fill, global: 1}]")}, 2, `lunch.yaml:3: command: "lunch" is no command; want one of`},
 		{"a mistyped buffer", []string{"run", write("name.yaml", strings.ReplaceAll(head, "name: a,", "name: cells,")+"commands: [{read: cels}]")}, 2, `did you mean "cells"?`},
