@@ -54,7 +54,7 @@ func (r *Region) Alloc(size, align uint64) (Chunk, error) {
 		}
 	}
 	n := &ns[i]
-	if n.addr > r.roof() {
+	if n.addr-r.base > r.roof() {
 		return r.allocLong(size, align)
 	}
 	rest := n.size - need

@@ -68,16 +68,16 @@ func (b *bins) lower(ns []node, k uint32, size uint64) uint32 {
 	return k
 }
 
-// roof is the address that rule 7 speaks of.
+// roof is the address that rule 7 speaks of, from the region's base on: it may lie beyond the last address.
 func (r *Region) roof() uint64 {
 	live := r.s.Live + r.s.Slack
-	return r.base + live + live/roofFraction
+	return live + live/roofFraction
 }
 
 // under is rule 7: hole i, or a better one where it is above the roof.
 func (b *bins) under(r *Region, i uint32, size, align uint64) uint32 {
 	ns, roof := r.nodes, r.roof()
-	for k, ok := b.from(binOf(size)); ok && ns[i].addr > roof; k, ok = b.from(k + 1) {
+	for k, ok := b.from(binOf(size)); ok && ns[i].addr-r.base > roof; k, ok = b.from(k + 1) {
 		r.s.ScanSteps++
 		if h := b.head[k]; ns[h].addr < ns[i].addr && holds(&ns[h], size, align) {
 			i = h
