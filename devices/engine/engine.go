@@ -118,11 +118,11 @@ func (f *fifo) pop() *record {
 	return r
 }
 
-// lines are ready records by their queues' priorities, which are popped before those of lower priority, but one that was overtaken too often.
+// lines are ready records by their queues' priorities. Those of higher priority are popped first, but before one that was overtaken too often.
 type lines struct {
 	of        [devices.PriorityHigh - devices.PriorityLow + 1]fifo
+	overtaken [devices.PriorityHigh - devices.PriorityLow + 1]int // how often the first in line was, by those of higher priority
 	n         int
-	overtaken int // how often in a row those of lower priority were
 }
 
 func (l *lines) push(r *record) {
@@ -131,18 +131,20 @@ func (l *lines) push(r *record) {
 }
 
 func (l *lines) pop() *record {
-	l.n--
-	best, least := -1, -1
+	const most = devices.MostOvertaken
+	best := -1
 	for i := range l.of {
-		if l.of[i].head != nil {
-			if best = i; least < 0 {
-				least = i
-			}
+		if l.of[i].head != nil && (best < 0 || l.overtaken[best] < most || l.overtaken[i] >= most) {
+			best = i
 		}
 	}
-	if l.overtaken++; best == least || l.overtaken > devices.MostOvertaken {
-		best, l.overtaken = least, 0
+	for i := range best {
+		if l.of[i].head != nil {
+			l.overtaken[i]++
+		}
 	}
+	l.overtaken[best] = 0
+	l.n--
 	return l.of[best].pop()
 }
 
