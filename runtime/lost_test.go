@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"godwit/devices"
 	"godwit/devices/devicetest"
 	"godwit/mem"
 	"godwit/runtime"
@@ -45,4 +46,42 @@ func TestWhatALostDeviceHeldBesideAnotherComesFromThere(t *testing.T) {
 		require.True(t, bytes.Equal(bytes.Repeat([]byte{7}, size), h.migrated(own[at], (at+2)%4)))
 		require.NoError(t, h.c.Check())
 	}
+}
+
+// TestWhatALostDeviceHeldGivesWayFromElsewhere once a piece of one copy has found it out.
+func TestWhatALostDeviceHeldGivesWayFromElsewhere(t *testing.T) {
+	for at := range 2 {
+		givesWayFromElsewhere(t, at)
+	}
+}
+
+func givesWayFromElsewhere(t *testing.T, at int) {
+	devs, lose := devicetest.Losable(windowedDevices(t, 3))
+	h := build(t, runtime.Options{Devices: devs}, runtime.QueueOptions{})
+	low := h.queue(devs[2], runtime.QueueOptions{Priority: devices.PriorityLow})
+	const size = 70_000
+	var bufs []*runtime.Buffer
+	for i := range 8 {
+		b := h.buffer(size, nil)
+		bufs = append(bufs, b)
+		h.filled(0, b, byte(i))
+		h.done(h.ok(h.q[1].EnqueueMigrate(soon(t), []*runtime.Buffer{b}, 0)))
+	}
+	lose(at)
+	failed := 0
+	for _, b := range bufs {
+		e, err := low.EnqueueMigrate(soon(t), []*runtime.Buffer{b}, 0)
+		require.NoError(t, err)
+		if err := e.Wait(soon(t)); err != nil {
+			require.ErrorIs(t, err, mem.ErrDeviceLost)
+			failed++
+		}
+		require.NoError(t, e.Release())
+	}
+	require.LessOrEqual(t, failed, 1)
+	h.q[2] = low
+	for i, b := range bufs {
+		require.True(t, bytes.Equal(bytes.Repeat([]byte{byte(i)}, size), h.migrated(b, 2)))
+	}
+	require.NoError(t, h.c.Check())
 }

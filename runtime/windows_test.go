@@ -240,6 +240,32 @@ func afterALinkIsLost(t *testing.T, h *house, cut *atomic.Bool) {
 	require.NoError(t, h.c.Check())
 }
 
+// TestAfterALinkIsLostCopiesThatGiveWayGoThroughTheHost, at once or, where a piece has found it out, but for the copy that it was of.
+func TestAfterALinkIsLostCopiesThatGiveWayGoThroughTheHost(t *testing.T) {
+	for _, during := range []bool{false, true} {
+		lost, next := new(atomic.Bool), new(atomic.Bool)
+		var devs []devices.Device
+		for _, d := range windowedDevices(t, 2) {
+			devs = append(devs, &cutOff{d.(*tce.Device), lost, next})
+		}
+		h := linkedHouse(t, devs)
+		h.q[1] = h.queue(devs[1], runtime.QueueOptions{Priority: devices.PriorityLow})
+		b := h.buffer(1<<20, nil)
+		if during {
+			h.filled(0, b, 1)
+			next.Store(true)
+			e := h.ok(h.q[1].EnqueueMigrate(soon(t), []*runtime.Buffer{b}, 0))
+			require.ErrorIs(t, e.Wait(soon(t)), errCut)
+			require.NoError(t, e.Release())
+		}
+		lost.Store(true)
+		h.filled(0, b, 2)
+		require.Equal(t, bytes.Repeat([]byte{2}, 1<<20), h.migrated(b, 1))
+		require.NotZero(t, h.c.MoverStats().Yielded)
+		require.NoError(t, h.c.Check())
+	}
+}
+
 // slowLink is a device whose links take their time.
 type slowLink struct {
 	*cutOff

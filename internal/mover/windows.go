@@ -339,6 +339,22 @@ func (m *Mover) linkLost(from, to mem.MemoryID) error {
 
 // linked accepts a transfer over links.
 func (m *Mover) linked(t *Transfer) error {
+	if err := m.refusesLinked(t); err != nil {
+		return err
+	}
+	accept := m.ring
+	if t.Way == mem.Linked && !m.relays(t) {
+		accept = m.direct
+	}
+	err := accept(t)
+	if err != nil { // perhaps a link was lost since
+		err = errors.Join(m.linksLost(t), err)
+	}
+	return err
+}
+
+// refusesLinked is why a transfer over links cannot go by its way.
+func (m *Mover) refusesLinked(t *Transfer) error {
 	if !m.links.pairs.open.Load() {
 		return fmt.Errorf("transfer by way %v, without links: %w", t.Way, mem.ErrInvalidOperation)
 	}
@@ -350,15 +366,7 @@ func (m *Mover) linked(t *Transfer) error {
 			return fmt.Errorf("transfer by way %v from %s to %s, of which one has none: %w", t.Way, m.mems[t.From.Memory].Name, m.mems[t.To[i].Memory].Name, mem.ErrInvalidOperation)
 		}
 	}
-	accept := m.ring
-	if t.Way == mem.Linked && !m.relays(t) {
-		accept = m.direct
-	}
-	err := accept(t)
-	if err != nil { // perhaps a link was lost since
-		err = errors.Join(m.linksLost(t), err)
-	}
-	return err
+	return nil
 }
 
 // linksLost is why nothing goes over one of the links of a transfer.

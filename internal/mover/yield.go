@@ -2,7 +2,10 @@ package mover
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
 	"slices"
+	"sync/atomic"
 
 	"godwit/devices/gate"
 	"godwit/mem"
@@ -45,16 +48,41 @@ type yielders struct {
 	all, line, over, spare []*yielding
 	out, in                []int // ends of pieces that are to come, by memory
 	piece                  Transfer
+	lost                   atomic.Bool // safe without mu: a piece found a device lost
 }
 
-// yield accepts a transfer that gives way.
+// yield accepts a transfer that gives way. Its pieces are submitted later: what they would be refused for is looked at here.
 func (m *Mover) yield(t *Transfer) error {
+	if err := m.refuses(t); err != nil {
+		return err
+	}
 	y, err := m.takeYielding(t)
 	if err != nil {
 		return err
 	}
 	y.Watch(t.Waits, (*dataYield)(y), (*orderYield)(y))
 	y.release()
+	return nil
+}
+
+// refuses is why a transfer cannot go by its way, as far as that is known before it begins: the link is lost, or a device, which is
+// asked for once a piece has found one lost.
+func (m *Mover) refuses(t *Transfer) error {
+	if t.Way == mem.Linked || t.Way == mem.Windows {
+		if err := m.refusesLinked(t); err != nil {
+			return err
+		}
+	}
+	if !m.yields.lost.Load() {
+		return nil
+	}
+	lost := func(e End) bool { return m.Lost(e.Memory) }
+	if i := slices.IndexFunc(t.To, lost); i >= 0 {
+		return fmt.Errorf("destination %s: %w", m.mems[t.To[i].Memory].Name, mem.ErrDeviceLost)
+	}
+	if lost(t.From) {
+		return fmt.Errorf("source %s: %w", m.mems[t.From.Memory].Name, mem.ErrDeviceLost)
+	}
 	return nil
 }
 
@@ -258,6 +286,9 @@ func (y *yielding) send(p *Transfer) {
 // PointReached implements mem.Waiter: a piece has ended.
 func (e *pieceEnd) PointReached(_ mem.Point, err error) {
 	y, m := e.y, e.y.m
+	if errors.Is(err, mem.ErrDeviceLost) {
+		m.yields.lost.Store(true)
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if e.err == nil {
