@@ -327,3 +327,14 @@ func TestWhatWasHeldIsFlushedWhenOpenCLGetsIt(t *testing.T) {
 	require.NoError(t, p.Wait(context.Background()))
 	require.False(t, q.dirty.Load())
 }
+
+// TestFormatsOfNoFlagsAreThoseForAll: an image of no flags is for reading and writing.
+func TestFormatsOfNoFlagsAreThoseForAll(t *testing.T) {
+	d := open(t, 1, nil)[0]
+	all, err := d.ImageFormats(0, devices.Image2D)
+	require.NoError(t, err)
+	require.NotEmpty(t, all)
+	same, err := d.ImageFormats(1, devices.Image2D) // CL_MEM_READ_WRITE
+	require.NoError(t, err)
+	require.Equal(t, same, all)
+}

@@ -12,7 +12,6 @@ import (
 	"pgregory.net/rapid"
 
 	"godwit/devices"
-	"godwit/devices/opencl"
 	"godwit/mem"
 	"godwit/runtime"
 )
@@ -266,21 +265,6 @@ func buffersOf(images []*runtime.Image) (all []*runtime.Buffer) {
 		all = append(all, m.Buffer)
 	}
 	return all
-}
-
-// TestFormatsOfNoFlagsAreThoseForAll: an image of no flags is for reading and writing.
-func TestFormatsOfNoFlagsAreThoseForAll(t *testing.T) {
-	need(t)
-	devs, err := devices.Open(t.Context(), "opencl", devices.Config{Params: map[string]string{"count": "1"}})
-	require.NoError(t, err)
-	defer func() { require.NoError(t, devs[0].Close()) }()
-	d := devs[0].(*opencl.Device)
-	all, err := d.ImageFormats(0, devices.Image2D)
-	require.NoError(t, err)
-	require.NotEmpty(t, all)
-	same, err := d.ImageFormats(1, devices.Image2D) // CL_MEM_READ_WRITE
-	require.NoError(t, err)
-	require.Equal(t, same, all)
 }
 
 // TestHistoriesOfImagesAgreeWithBytes draws commands on images, over their bytes and beside them, on one device and on two.
