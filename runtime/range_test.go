@@ -151,6 +151,18 @@ func TestASlidingWindowDoesNotGrowToTheWhole(t *testing.T) {
 	require.NoError(t, h.c.Check())
 }
 
+func TestAnExchangeForAQueueOfLowPriorityDoesNotGiveWay(t *testing.T) {
+	const size = 16 << 20
+	h := build(t, runtime.Options{Devices: []devices.Device{null.New(devices.Config{})}}, runtime.QueueOptions{})
+	low := h.queue(h.devs[0], runtime.QueueOptions{Priority: devices.PriorityLow})
+	b := h.buffer(size, nil)
+	for i := range uint64(6) {
+		_ = must(low.EnqueueFill(soon(t), h.part(b, i%3*size/4, size/2), []byte{1}, 0, size/2))
+	}
+	require.EqualValues(t, 1, h.c.Stats().Regrows)
+	require.Zero(t, h.c.MoverStats().Yielded)
+}
+
 // Halves that overlap, used in turn, are the whole buffer after one exchange: nothing is
 // written back, and nothing exchanged again.
 func TestLargeWindowsUsedInTurnAreExchangedOnce(t *testing.T) {

@@ -74,8 +74,10 @@ func (c *Context) regrow(w *want) error {
 		e.until = append(e.until[:0], c.busy(w)...)
 		c.planner.Regrow(&e.copies, &w.Want, e.until)
 		e.into = w
+		of := c.scratch.transfer.For
+		c.scratch.transfer.For = nil // it does not give way: the old block's room comes back with its end
 		err = c.submitBeside(&e.copies)
-		e.into = nil
+		c.scratch.transfer.For, e.into = of, nil
 	}
 	if err != nil {
 		e.until = append(e.until[:0], c.busy(w)...)
