@@ -349,9 +349,9 @@ func (e *copyEngine) wait(t *task) {
 	*at = t
 }
 
-// priority is that of the task's queue; parts of rings are of the mover's queues.
+// priority is that of the task's queue; parts of rings are of the mover's queues, and what a thread hands over is of none.
 func (t *task) priority() devices.Priority {
-	if t.ring != nil {
+	if t.ring != nil || t.gives != nil {
 		return devices.PriorityNormal
 	}
 	return t.c.Priority()

@@ -164,10 +164,10 @@ static void recording(void)
 	EXPECT(CL_INVALID_VALUE, clCommandFillBufferKHR(b, NULL, NULL, mem, &v, 4, 2, 4, 0, NULL, NULL, NULL));
 	EXPECT(CL_INVALID_VALUE, clCommandFillBufferKHR(b, NULL, NULL, mem, &v, 4, 0, 6, 0, NULL, NULL, NULL));
 	EXPECT(CL_INVALID_VALUE, clCommandFillBufferKHR(b, NULL, NULL, mem, &v, 4, 1024, 4, 0, NULL, NULL, NULL));
-	EXPECT(CL_INVALID_OPERATION, clCommandCopyImageKHR(b, NULL, NULL, mem, mem, zero3, zero3, region, 0, NULL, NULL, NULL));
-	EXPECT(CL_INVALID_OPERATION, clCommandCopyBufferToImageKHR(b, NULL, NULL, mem, mem, 0, zero3, region, 0, NULL, NULL, NULL));
-	EXPECT(CL_INVALID_OPERATION, clCommandCopyImageToBufferKHR(b, NULL, NULL, mem, mem, zero3, region, 0, 0, NULL, NULL, NULL));
-	EXPECT(CL_INVALID_OPERATION, clCommandFillImageKHR(b, NULL, NULL, mem, &v, zero3, region, 0, NULL, NULL, NULL));
+	EXPECT(CL_INVALID_MEM_OBJECT, clCommandCopyImageKHR(b, NULL, NULL, mem, mem, zero3, zero3, region, 0, NULL, NULL, NULL));
+	EXPECT(CL_INVALID_MEM_OBJECT, clCommandCopyBufferToImageKHR(b, NULL, NULL, mem, mem, 0, zero3, region, 0, NULL, NULL, NULL));
+	EXPECT(CL_INVALID_MEM_OBJECT, clCommandCopyImageToBufferKHR(b, NULL, NULL, mem, mem, zero3, region, 0, 0, NULL, NULL, NULL));
+	EXPECT(CL_INVALID_MEM_OBJECT, clCommandFillImageKHR(b, NULL, NULL, mem, &v, zero3, region, 0, NULL, NULL, NULL));
 	if (shared) {
 		EXPECT(CL_INVALID_VALUE, clCommandSVMMemcpyKHR(b, NULL, NULL, NULL, shared, 4, 0, NULL, NULL, NULL));
 		EXPECT(CL_INVALID_VALUE, clCommandSVMMemcpyKHR(b, NULL, NULL, shared, NULL, 4, 0, NULL, NULL, NULL));
