@@ -204,11 +204,14 @@ func (f *coordinatorFlags) coordinate(ctx context.Context, l *campaign.Listen, c
 	}
 	bar := newProgressOf(co.Status().Total, "points", func(s *live.State) { *s = campaignState(co.Status()) })
 	defer bar.finish()
-	end, err := f.page.serve(ctx, live.Options{Title: "Campaign " + f.campaign, State: bar.state})
+	page, err := f.page.serve(ctx, live.Options{Title: "Campaign " + f.campaign, State: bar.state})
 	if err != nil {
 		return err
 	}
-	defer func() { end(err) }()
+	defer func() {
+		page.end(err)
+		page.close()
+	}()
 	taken := time.Now().Add(15 * time.Second) // a lock that nobody has any more has expired by then
 	for first := true; ; first = false {
 		known, err := f.once(ctx, l, co)

@@ -175,7 +175,7 @@ func runCompare(ctx context.Context, w io.Writer, files []string, f *compareFlag
 	}
 	var variants []compare.Variant
 	for _, c := range all {
-		end, err := new(runFlags).shown(ctx, c.scenario, &c.how)
+		end, _, err := new(runFlags).shown(ctx, c.scenario, &c.how)
 		if err != nil {
 			return err
 		}

@@ -329,11 +329,14 @@ func searchAll(ctx context.Context, f fuzzFlags, tasks []*fuzzTask) (err error) 
 	b := newBoard(tasks)
 	bar := newProgressOf(total, "searching", b.more)
 	defer bar.finish()
-	end, err := f.serve.serve(ctx, live.Options{Title: "A search for what hurts a strategy", State: bar.state})
+	page, err := f.serve.serve(ctx, live.Options{Title: "A search for what hurts a strategy", State: bar.state})
 	if err != nil {
 		return err
 	}
-	defer func() { end(err) }()
+	defer func() {
+		page.end(err)
+		page.close()
+	}()
 	g, ctx := errgroup.WithContext(ctx)
 	waiting := make(chan *fuzzTask, len(tasks))
 	for _, t := range tasks {

@@ -104,17 +104,18 @@ func runRounds(ctx context.Context, out, errOut io.Writer, f *fuzzFlags) (err er
 	}
 	defer func() { err = errors.Join(err, j.Close()) }()
 	bar := newProgress(rounds.Len(), "searching")
-	end, err := f.serve.serve(ctx, live.Options{Title: "Searches in rounds", State: bar.state})
+	page, err := f.serve.serve(ctx, live.Options{Title: "Searches in rounds", State: bar.state})
 	if err != nil {
 		bar.finish()
 		return err
 	}
+	defer page.close()
 	err = rounds.Run(ctx, runner, runtime.GOMAXPROCS(0), func() {
 		round, all, findings, _ := rounds.Progress()
 		bar.describe(fmt.Sprintf("round %d of %d, %s", round, all, plural(findings, "finding")))
 		bar.set(int64(rounds.Have()), int64(rounds.Len()))
 	})
-	end(err)
+	page.end(err)
 	bar.finish()
 	if err != nil && ctx.Err() != nil {
 		return fmt.Errorf("%w; what is done is in %s: the same command goes on", endOf(ctx, err), path)

@@ -182,10 +182,11 @@ func runScenario(ctx context.Context, out io.Writer, file string, f runFlags) (e
 			run.Record = o.record()
 		}
 	}
-	end, err := f.shown(ctx, s, &run)
+	end, closePage, err := f.shown(ctx, s, &run)
 	if err != nil {
 		return err
 	}
+	defer closePage()
 	res, err := scenario.Run(ctx, s, run)
 	end(res, err)
 	if err == nil && f.twice > 0 {
@@ -338,8 +339,9 @@ func (f *runFlags) oneOnStdout() error {
 	return nil
 }
 
-// shown has a run show how far it is, by a bar and by a page where one is wanted, until end is called with what came of it.
-func (f *runFlags) shown(ctx context.Context, s *scenario.Scenario, opt *scenario.RunOptions) (end func(*scenario.Result, error), err error) {
+// shown has a run show how far it is, by a bar and by a page where one is wanted, until end is called with what came of it; viewers may
+// stay until closePage is.
+func (f *runFlags) shown(ctx context.Context, s *scenario.Scenario, opt *scenario.RunOptions) (end func(*scenario.Result, error), closePage func(), err error) {
 	bar := newProgress(len(s.Commands), "starting")
 	opt.Progress = func(now string, done, total int) {
 		bar.describe(now)
@@ -359,7 +361,7 @@ func (f *runFlags) shown(ctx context.Context, s *scenario.Scenario, opt *scenari
 	served, err := f.serve.serve(ctx, o)
 	if err != nil {
 		bar.finish()
-		return nil, err
+		return nil, nil, err
 	}
 	return func(res *scenario.Result, err error) {
 		var last []*page.Run
@@ -368,9 +370,9 @@ func (f *runFlags) shown(ctx context.Context, s *scenario.Scenario, opt *scenari
 				last = append(last, whole)
 			}
 		}
-		served(err, last...)
+		served.end(err, last...)
 		bar.finish()
-	}, nil
+	}, served.close, nil
 }
 
 // runError turns what came of a run into an error with the right exit code:

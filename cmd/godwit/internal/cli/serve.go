@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 
@@ -22,26 +21,48 @@ func (f *serveFlag) register(fl *pflag.FlagSet) {
 
 func (f *serveFlag) wanted() bool { return f.port != "" }
 
-// serve serves the page, if it is wanted, until end is called: err is what came of what ran, and last are its last pictures.
-func (f *serveFlag) serve(ctx context.Context, o live.Options) (end func(err error, last ...*page.Run), err error) {
+// served is a page that is served, or none.
+type served struct {
+	ctx context.Context // the verb's
+	s   *live.Server    // nil where no page is wanted
+}
+
+// serve serves the page, if it is wanted. end and close must follow.
+func (f *serveFlag) serve(ctx context.Context, o live.Options) (p *served, err error) {
+	p = &served{ctx: ctx}
 	if !f.wanted() {
-		return func(error, ...*page.Run) {}, nil
+		return p, nil
 	}
 	if o.Port, err = strconv.Atoi(f.port); err != nil || o.Port < 0 || o.Port > 65535 {
 		return nil, fmt.Errorf("--serve=%s: want a port, 0 to 65535", f.port)
 	}
-	s, err := live.Serve(o)
-	if err != nil {
+	if p.s, err = live.Serve(o); err != nil {
 		return nil, failed{fmt.Errorf("--serve: %w", err)}
 	}
-	say("a page of it is at %s until it has ended", s.URL())
-	return func(err error, last ...*page.Run) {
-		why := ""
-		if err != nil {
-			why = "It ended with an error: " + endOf(ctx, err).Error()
-		}
-		if err := errors.Join(s.End(why, last...), s.Close(ctx)); err != nil {
-			say("--serve: %v", err)
-		}
-	}, nil
+	say("a page of it is at %s until it has ended", p.s.URL())
+	return p, nil
+}
+
+// end tells viewers that what ran has ended: err is what came of it, and last are its last pictures.
+func (p *served) end(err error, last ...*page.Run) {
+	if p.s == nil {
+		return
+	}
+	why := ""
+	if err != nil {
+		why = "It ended with an error: " + endOf(p.ctx, err).Error()
+	}
+	if err := p.s.End(why, last...); err != nil {
+		say("--serve: %v", err)
+	}
+}
+
+// close waits for viewers who take the last picture. It comes when results are where they belong.
+func (p *served) close() {
+	if p.s == nil {
+		return
+	}
+	if err := p.s.Close(p.ctx); err != nil {
+		say("--serve: %v", err)
+	}
 }

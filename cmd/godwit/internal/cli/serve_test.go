@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -125,6 +126,35 @@ commands:
 	require.Equal(t, []live.Fact{{Value: "6 of 6", Name: "points"}}, state.Facts)
 	require.Empty(t, b.Said())
 	shoot(t, b, "swept")
+}
+
+// What a run makes is there while viewers stay on at the end, and stays if it is interrupted then.
+func TestResultsDoNotWaitForViewers(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "run.html")
+	s := serve(t, "run", "--example", "halo", "--machine", "h200-nvlink", "--html", file, "--serve", "--paused")
+	ask := func(method, path, body string) io.ReadCloser {
+		r, err := http.NewRequestWithContext(t.Context(), method, s.address+path, strings.NewReader(body))
+		require.NoError(t, err)
+		res, err := http.DefaultClient.Do(r)
+		require.NoError(t, err)
+		require.Equal(t, http.StatusOK, res.StatusCode)
+		return res.Body
+	}
+	viewer := ask(http.MethodGet, "events", "")
+	require.NoError(t, ask(http.MethodPost, "pace", "go").Close())
+	for told := bufio.NewReader(viewer); ; {
+		line, err := told.ReadString('\n')
+		require.NoError(t, err)
+		if strings.Contains(line, `"ended":true`) {
+			break
+		}
+	}
+	require.Eventually(t, func() bool { _, err := os.Stat(file); return err == nil }, 4*time.Second, 10*time.Millisecond)
+	require.NoError(t, s.cmd.Process.Signal(os.Interrupt))
+	t.Logf("it ended: %v", <-s.ended) // interrupted, or not
+	require.NoError(t, viewer.Close())
+	require.FileExists(t, file)
+	require.Contains(t, s.out.String(), "verified")
 }
 
 func must[T any](v T, err error) T {

@@ -310,13 +310,14 @@ func runSweep(ctx context.Context, w io.Writer, file string, f *sweepFlags) (err
 	}
 	bar := newSweepProgress(ctx, c, rows.Points(), f.shard.has)
 	opt.Began, opt.Ended = bar.begin, bar.end
-	end, err := f.serve.serve(ctx, live.Options{Title: "A sweep of " + filepath.Base(c.File), State: bar.state})
+	page, err := f.serve.serve(ctx, live.Options{Title: "A sweep of " + filepath.Base(c.File), State: bar.state})
 	if err != nil {
 		bar.finish()
 		return err
 	}
+	defer page.close()
 	res, err := sweep.Run(ctx, c, opt)
-	end(err)
+	page.end(err)
 	bar.finish()
 	if err != nil {
 		if own != nil && ctx.Err() != nil && !own.Empty() {
