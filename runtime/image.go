@@ -56,8 +56,11 @@ func (b *Buffer) Image(shape devices.Image, flags Flags) (*Image, error) {
 func (m *Image) Shape() devices.Image { return m.shape }
 
 // Img is an image, whole, used as the kernel's access qualifier and the image's flags declare: read where either says so, else read
-// and written.
+// and written. A launch refuses nil, which is no buffer with a shape.
 func Img(m *Image) Arg {
+	if m == nil {
+		return Buf(nil)
+	}
 	return Arg{kind: devices.ArgBuffer, set: true, buf: m.Buffer, whole: true, image: &m.shape}
 }
 

@@ -60,6 +60,7 @@ func TestImagesAreForKernelsThatTakeThem(t *testing.T) {
 	require.NoError(t, launch(h.q[0], "image", runtime.Img(m)))
 	require.NoError(t, launch(h.q[1], "image", runtime.Img(m)))
 	require.ErrorIs(t, launch(h.q[0], "image", runtime.Buf(plain)), mem.ErrArgValue)
+	require.ErrorIs(t, launch(h.q[0], "image", runtime.Img(nil)), mem.ErrArgValue)
 	require.ErrorIs(t, launch(h.q[0], "buffer", runtime.Img(m)), mem.ErrArgValue)
 	require.ErrorIs(t, launch(h.q[0], "buffer", runtime.Sampler(devices.Sampler{})), mem.ErrArgValue)
 	got := make([]byte, 1)

@@ -367,8 +367,8 @@ func (a *Arg) check(i int, k *Kernel) error {
 		}
 	case devices.ArgBuffer:
 		if a.buf == nil {
-			if a.ranged {
-				return fmt.Errorf("argument %d (%s): a range of no buffer: %w", i, info.Name, mem.ErrArgValue)
+			if a.ranged || info.Image {
+				return fmt.Errorf("argument %d (%s): a range, or an image, of no buffer: %w", i, info.Name, mem.ErrArgValue)
 			}
 			return nil
 		}

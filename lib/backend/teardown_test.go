@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -101,7 +102,7 @@ func orderly(t *testing.T, e ending, device string) {
 	m := counts.FindStringSubmatch(e.errout)
 	require.NotNil(t, m, "%s", e.errout)
 	require.Equal(t, m[1], m[2], "created, released")
-	require.Equal(t, device == "cl", m[1] != "{Contexts:0 Queues:0 Buffers:0 Programs:0 Kernels:0 Events:0}", "%s", e.errout)
+	require.Equal(t, device == "cl", strings.ContainsAny(m[1], "123456789"), "%s", e.errout)
 }
 
 const (

@@ -17,8 +17,13 @@ import (
 // seals are what keeps a file as large as it is.
 const seals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
 
+var errNoPeer = fmt.Errorf("shared region: no connection to a peer: %w", mem.ErrInvalidValue)
+
 // Create makes a region of size bytes, zeros, and sends it over conn, which is the region's from then on. This process has the turn.
 func Create(conn *net.UnixConn, size uint64) (*Region, error) {
+	if conn == nil {
+		return nil, errNoPeer
+	}
 	if size == 0 || size > math.MaxInt64 {
 		return nil, fmt.Errorf("shared region of %d bytes: 1 to 2^63-1: %w", size, mem.ErrInvalidSize)
 	}
@@ -48,6 +53,9 @@ func Create(conn *net.UnixConn, size uint64) (*Region, error) {
 // Open maps a region of at most so many bytes that the other end of conn has created; conn is the region's from then on. It fails with ErrSeals where
 // the file could shrink under the mapping.
 func Open(conn *net.UnixConn, most uint64) (*Region, error) {
+	if conn == nil {
+		return nil, errNoPeer
+	}
 	f, err := receive(conn)
 	if err != nil {
 		return nil, fmt.Errorf("shared region: %w", err)
