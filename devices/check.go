@@ -241,7 +241,7 @@ func LocalSize(dims int, global, local *[3]uint64, info *Info) [3]uint64 {
 // checkArg tests an argument against what the kernel wants of it, and adds the local memory
 // that it takes.
 func checkArg(a *Arg, w *ArgInfo, info *Info, local *uint64) error {
-	if a.Kind != w.Kind && w.Kind != ArgUnknown && (a.Kind != ArgSVM || w.Kind != ArgBuffer) {
+	if a.Kind != w.Kind && w.Kind != ArgUnknown && (a.Kind != ArgSVM || w.Kind != ArgBuffer || w.Image) {
 		return fmt.Errorf("%v given, it is a %v: %w", a.Kind, w.Kind, mem.ErrArgValue)
 	}
 	if a.Kind == ArgBuffer && w.Kind == ArgBuffer && (a.Image != nil) != w.Image {

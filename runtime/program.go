@@ -312,8 +312,11 @@ func Out(b *Buffer) Arg { return Arg{kind: devices.ArgBuffer, set: true, buf: b,
 // start of the (sub-)buffer, and writes there unless it is told an offset: a kernel
 // that is to work on a part is given a sub-buffer (Buffer.Sub). Devices
 // that check (tce; cpu with its Promises) fail a launch that does otherwise. A kernel's own declaration that it writes all of
-// an argument counts only together with a Range.
+// an argument counts only together with a Range. Of an image it limits nothing: a device may copy all of it behind the launch.
 func (a Arg) Range(off, size uint64) Arg {
+	if a.image != nil {
+		return a
+	}
 	a.ranged, a.off, a.size = true, off, size
 	return a
 }
@@ -350,7 +353,7 @@ func (a *Arg) check(i int, k *Kernel) error {
 	if !a.set {
 		return fmt.Errorf("argument %d (%s) is not set: %w", i, info.Name, mem.ErrKernelArgs)
 	}
-	if a.kind != info.Kind && info.Kind != devices.ArgUnknown && (a.kind != devices.ArgSVM || info.Kind != devices.ArgBuffer) {
+	if a.kind != info.Kind && info.Kind != devices.ArgUnknown && (a.kind != devices.ArgSVM || info.Kind != devices.ArgBuffer || info.Image) {
 		return fmt.Errorf("argument %d (%s) is a %v: the kernel wants a %v: %w", i, info.Name, a.kind, info.Kind, mem.ErrArgValue)
 	}
 	switch a.kind {

@@ -368,7 +368,8 @@ func (rec *Recording) keepLaunch(l *Launch) *Launch {
 }
 
 func (rec *Recording) keepArg(a *Arg) Arg {
-	out := Arg{kind: a.kind, set: a.set, n: a.n, number: a.number, mode: a.mode, ranged: a.ranged, whole: a.whole, small: a.small, large: slices.Clone(a.large), off: a.off, pointer: a.pointer, size: a.size}
+	out := *a
+	out.large = slices.Clone(a.large)
 	if a.buf != nil {
 		out.buf = rec.own(a.buf.root, a.buf.view)
 	}

@@ -19,6 +19,7 @@ const (
 	qualifierConst  = 1
 	qualifierPipe   = 8
 	accessReadOnly  = 0x11A0
+	accessNone      = 0x11A3
 
 	argInfoNotAvailable = -19
 )
@@ -47,7 +48,7 @@ func describeArgs(k ocl.Kernel) ([]devices.ArgInfo, error) {
 			a.Kind = devices.ArgOpaque
 		case is(arg.Type, "sampler_t"):
 			a.Kind = devices.ArgSampler
-		case is(arg.Type, "image"):
+		case is(arg.Type, "image") && arg.Access != accessNone:
 			a.Kind, a.Image, a.Access = devices.ArgBuffer, true, mem.ReadWrite
 			if arg.Access == accessReadOnly {
 				a.Access = mem.Read

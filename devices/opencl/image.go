@@ -114,6 +114,20 @@ func (r *record) image(a *devices.Arg, reads bool) error {
 	return nil
 }
 
+// imageInPlace encodes an argument that is an image of bytes at an address of this process's: one for this launch, since these are no block of the device's.
+func (r *record) imageInPlace(shape *devices.Image, addr uint64) error {
+	s := r.q.dev.store
+	s.mu.Lock()
+	m, err := s.newImage(shape, place{memory: addr})
+	s.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	r.images = append(r.images, m.mem)
+	r.args = ocl.AppendMem(r.args, m.mem)
+	return nil
+}
+
 // samplers are a host's, made on first use and kept: there are 20.
 type samplers struct {
 	mu  sync.Mutex

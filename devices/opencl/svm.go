@@ -92,7 +92,7 @@ func (r *record) fillPointer(a *devices.Arg) error {
 	return nil
 }
 
-// fillInPlace encodes a buffer whose block is in this process's memory.
+// fillInPlace encodes a buffer or image whose block is in this process's memory.
 func (r *record) fillInPlace(a *devices.Arg) error {
 	if !r.q.dev.info.SVM.InPlace {
 		return fmt.Errorf("device %s: a block of device %s: %w", r.q.dev.name, a.Device.Info().Name, devices.NoSVM(&r.q.dev.info))
@@ -100,6 +100,9 @@ func (r *record) fillInPlace(a *devices.Arg) error {
 	addr, err := r.keep(a.Device, a.Block, a.Off, a.Size)
 	if err != nil {
 		return err
+	}
+	if a.Image != nil {
+		return r.imageInPlace(a.Image, addr)
 	}
 	r.args = ocl.AppendSVM(r.args, addr)
 	return nil

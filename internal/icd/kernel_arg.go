@@ -213,7 +213,7 @@ func (k *kernel) setPointer(i uint32, p uintptr) int32 {
 		return clInvalidOperation
 	case uint64(i) >= uint64(len(k.info)):
 		return clInvalidArgIndex
-	case k.info[i].Kind != devices.ArgBuffer && k.info[i].Kind != devices.ArgUnknown:
+	case k.info[i].Kind != devices.ArgBuffer && k.info[i].Kind != devices.ArgUnknown, k.info[i].Image:
 		return clInvalidArgValue
 	}
 	return k.keep(int(i), runtime.SVM(runtime.Pointer(p)))

@@ -295,3 +295,140 @@ func TestHistoriesOfImagesAgreeWithBytes(t *testing.T) {
 		}
 	}
 }
+
+// imageContext is a context over devices with images, with a program and a queue for each.
+func imageContext(t *testing.T, params map[string]string, source string) (*runtime.Context, *runtime.Program, []*runtime.Queue) {
+	t.Helper()
+	need(t)
+	devs, err := devices.Open(context.Background(), "opencl", devices.Config{Params: params})
+	require.NoError(t, err)
+	c, err := runtime.NewContext(runtime.Options{Devices: devs})
+	require.NoError(t, err)
+	prog, err := c.Build(context.Background(), &devices.Program{Name: "images", Source: source})
+	require.NoError(t, err)
+	var queues []*runtime.Queue
+	for _, d := range devs {
+		q, err := c.NewQueue(d, runtime.QueueOptions{})
+		require.NoError(t, err)
+		queues = append(queues, q)
+	}
+	t.Cleanup(func() {
+		require.NoError(t, c.Check())
+		require.NoError(t, prog.Close())
+		require.NoError(t, c.Close(context.Background()))
+		for _, d := range devs {
+			require.NoError(t, d.Close())
+		}
+		released(t)
+	})
+	return c, prog, queues
+}
+
+// square is the shape of an image of n times n pixels.
+func square(n uint64) devices.Image {
+	return devices.Image{Type: devices.Image2D, Order: rgba, Format: unsigned8, Pixel: 4, Sides: [3]uint64{n, n}}
+}
+
+const lookSource = `kernel void look(read_only image2d_t a, sampler_t s, write_only image2d_t b) {
+	int2 p = (int2)(get_global_id(0), get_global_id(1));
+	write_imageui(b, p, read_imageui(a, s, p + 100) + 1);
+}
+typedef struct { int x; } image_info_t;
+kernel void value(image_info_t v, global int *p) { *p = v.x; }`
+
+// edge is a sampler that sees the last pixel beyond it.
+var edge = runtime.Sampler(devices.Sampler{Addressing: 0x1131, Filter: 0x1140}) // CL_ADDRESS_CLAMP_TO_EDGE, CL_FILTER_NEAREST
+
+func TestGraphsReplayLaunchesWithImagesAndSamplers(t *testing.T) {
+	for name, params := range map[string]map[string]string{"over": {"count": "1"}, "beside": {"count": "1", "direct": "off"}} {
+		t.Run(name, func(t *testing.T) {
+			c, prog, q := imageContext(t, params, lookSource)
+			a, err := c.CreateImage("a", square(8), 0, bytes.Repeat([]byte{5}, 256))
+			require.NoError(t, err)
+			b, err := c.CreateImage("b", square(8), 0, make([]byte, 256))
+			require.NoError(t, err)
+			k, err := prog.Kernel("look")
+			require.NoError(t, err)
+			rec, err := c.Record(q[0])
+			require.NoError(t, err)
+			for _, m := range [][2]*runtime.Image{{a, b}, {b, a}} {
+				_, err = q[0].EnqueueLaunch(context.Background(), runtime.Launch{Kernel: k, Global: []uint64{8, 8}, Args: []runtime.Arg{runtime.Img(m[0]), edge, runtime.Img(m[1])}})
+				require.NoError(t, err)
+			}
+			g, err := rec.Finish(context.Background())
+			require.NoError(t, err)
+			for range 3 {
+				e, err := g.Replay(context.Background(), q[0], runtime.Bindings{})
+				require.NoError(t, err)
+				require.NoError(t, e.Release())
+			}
+			got := make([]byte, 256)
+			require.NoError(t, q[0].Read(context.Background(), a.Buffer, 0, got))
+			require.Equal(t, bytes.Repeat([]byte{11}, 256), got)
+			require.NoError(t, g.Close())
+			require.NoError(t, a.Release())
+			require.NoError(t, b.Release())
+		})
+	}
+}
+
+func TestImagesOverSharedVirtualMemory(t *testing.T) {
+	c, prog, q := imageContext(t, map[string]string{"count": "2"}, lookSource)
+	p, err := c.SVMAlloc(256, 0, 0)
+	require.NoError(t, err)
+	host, err := c.SVMBytes(p, 256)
+	require.NoError(t, err)
+	a, err := c.CreateImage("a", square(8), runtime.UseHostPtr, host)
+	require.NoError(t, err)
+	b, err := c.CreateImage("b", square(8), 0, bytes.Repeat([]byte{5}, 256))
+	require.NoError(t, err)
+	k, err := prog.Kernel("look")
+	require.NoError(t, err)
+	for i := range 4 {
+		m := [2]*runtime.Image{b, a}
+		if i%2 == 1 {
+			m = [2]*runtime.Image{a, b}
+		}
+		e, err := q[i/2].EnqueueLaunch(context.Background(), runtime.Launch{Kernel: k, Global: []uint64{8, 8}, Args: []runtime.Arg{runtime.Img(m[0]), edge, runtime.Img(m[1])}})
+		require.NoError(t, err)
+		require.NoError(t, e.Release())
+	}
+	got := make([]byte, 256)
+	require.NoError(t, q[0].Read(context.Background(), b.Buffer, 0, got))
+	require.Equal(t, bytes.Repeat([]byte{9}, 256), got)
+	require.NoError(t, a.Release())
+	require.NoError(t, b.Release())
+	require.NoError(t, c.SVMFree(p))
+}
+
+func TestWhatIsNoImageIsRefusedWhereAKernelWantsOne(t *testing.T) {
+	c, prog, q := imageContext(t, map[string]string{"count": "1"}, lookSource)
+	m, err := c.CreateImage("m", square(8), 0, make([]byte, 256))
+	require.NoError(t, err)
+	p, err := c.SVMAlloc(256, 0, 0)
+	require.NoError(t, err)
+	k, err := prog.Kernel("look")
+	require.NoError(t, err)
+	for name, a := range map[string]runtime.Arg{"a pointer": runtime.SVM(p), "a null pointer": runtime.SVM(0), "no buffer": runtime.Buf(nil), "no image": runtime.Img(nil), "a buffer": runtime.Buf(m.Buffer)} {
+		_, err = q[0].EnqueueLaunch(context.Background(), runtime.Launch{Kernel: k, Global: []uint64{8, 8}, Args: []runtime.Arg{a, edge, runtime.Img(m)}})
+		require.ErrorIs(t, err, mem.ErrArgValue, name)
+	}
+	value, err := prog.Kernel("value")
+	require.NoError(t, err)
+	require.Equal(t, devices.ArgValue, value.Args()[0].Kind, "a struct whose name begins as images' do")
+	require.NoError(t, m.Release())
+	require.NoError(t, c.SVMFree(p))
+}
+
+func TestARangeOfAnImageLimitsNothing(t *testing.T) {
+	c, prog, q := imageContext(t, map[string]string{"count": "1"}, lookSource)
+	m, err := c.CreateImage("m", square(8), 0, make([]byte, 256))
+	require.NoError(t, err)
+	k, err := prog.Kernel("look")
+	require.NoError(t, err)
+	e, err := q[0].EnqueueLaunch(context.Background(), runtime.Launch{Kernel: k, Global: []uint64{8, 8}, Args: []runtime.Arg{runtime.Img(m).Range(0, 64), edge, runtime.Img(m).Range(64, 64)}})
+	require.NoError(t, err)
+	require.NoError(t, e.Wait(context.Background()))
+	require.EqualValues(t, 256, c.Stats().BytesMoved)
+	require.NoError(t, m.Release())
+}

@@ -58,16 +58,18 @@ cl_int gw_submit(gw_cmd *c, const gw_cmd *then, uint32_t n, const uint8_t *args,
 	cl_uint nw = c->nwaits;
 	const cl_event *w = nw ? (const cl_event *)waits : NULL;
 	cl_int err = CL_SUCCESS;
-	uint32_t i = 0, begun = 0;
+	uint32_t i = 0, begun;
 	c->event = 0;
 	c->no_callback = CL_SUCCESS;
 	for (; i <= n; i++, nw = 0, w = NULL) {
+		begun = 0;
 		err = enqueue(i ? &then[i - 1] : c, &args, host, nw, w, i < n || c->no_event ? NULL : &e, &c->failed_arg, &begun);
 		if (err != CL_SUCCESS)
 			break;
 	}
-	c->failed = i + begun;
+	c->failed = i;
 	if (err != CL_SUCCESS) {
+		c->failed += begun;
 		if (c->failed == 0)
 			return err;
 		if (!e && (gw_faulty(6) || clEnqueueMarkerWithWaitList((cl_command_queue)c->queue, 0, NULL, &e) != CL_SUCCESS)) {
