@@ -69,16 +69,24 @@ const planColumns = "id,lower,upper,size,offset"
 
 // ReadPlan reads what godwit pack wrote, or a solver of MiniMalloc's: a line for each
 // allocation, with the columns id, lower, upper, size and offset. It fails with
-// mem.ErrInvalidValue, and names the line, for anything else.
+// mem.ErrInvalidValue, and names the line, for anything else, and as Verify does for allocations that share bytes.
 func ReadPlan(r io.Reader) (*bufalloc.Plan, error) {
 	c := csv.NewReader(r)
 	c.FieldsPerRecord, c.ReuseRecord, c.Comment = strings.Count(planColumns, ",")+1, true, '#'
-	var run []bufalloc.Planned
+	var items []Item
+	var offsets []uint64
 	for {
 		row, err := c.Read()
 		switch {
 		case errors.Is(err, io.EOF) && c.InputOffset() > 0:
-			return bufalloc.NewPlan(run)
+			plan, err := PlanOf(items, offsets)
+			if err == nil {
+				err = Verify(items, offsets)
+			}
+			if err != nil {
+				return nil, err
+			}
+			return plan, nil
 		case err != nil:
 			return nil, fmt.Errorf("plan: want the columns %s: %w: %w", planColumns, err, mem.ErrInvalidValue)
 		}
@@ -86,12 +94,13 @@ func ReadPlan(r io.Reader) (*bufalloc.Plan, error) {
 		if line == 1 && strings.Join(row, ",") == planColumns {
 			continue
 		}
-		var x bufalloc.Planned
-		for k, to := range [...]*uint64{&x.Lower, &x.Upper, &x.Size, &x.Offset} {
+		var x Item
+		var offset uint64
+		for k, to := range [...]*uint64{&x.Lower, &x.Upper, &x.Size, &offset} {
 			if *to, err = strconv.ParseUint(row[k+1], 10, 64); err != nil {
 				return nil, fmt.Errorf("plan: line %d: %q in the columns %s: %w", line, row[k+1], planColumns, mem.ErrInvalidValue)
 			}
 		}
-		run = append(run, x)
+		items, offsets = append(items, x), append(offsets, offset)
 	}
 }

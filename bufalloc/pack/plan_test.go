@@ -63,6 +63,7 @@ func TestReadPlan(t *testing.T) {
 		"short":             {head + "a,0,4,8\n", mem.ErrInvalidValue},
 		"no life":           {head + "a,4,4,8,0\n", mem.ErrInvalidValue},
 		"no size":           {head + "a,0,4,0,0\n", mem.ErrInvalidSize},
+		"sharing bytes":     {head + "a,0,4,8,0\nb,3,5,8,7\n", pack.ErrOverlap},
 		"past the end":      {head + "a,0,4,18446744073709551615,5\n", mem.ErrInvalidSize},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -166,7 +166,7 @@ func (r *running) sizes(ctx context.Context) error {
 	had := units.CachedInfo().Config.Metadata
 	chunk, _ := strconv.Atoi(had["chunk"]) // 0 of a stream that tells none
 	unit, _ := strconv.Atoi(had["unit"])
-	if chunk > 0 && unit > 0 && unit%chunk == 0 {
+	if 0 < chunk && chunk <= maxBody && 0 < unit && unit <= 64*chunk && unit%chunk == 0 {
 		r.chunk, r.unit = chunk, unit
 	}
 	return nil

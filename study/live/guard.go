@@ -4,6 +4,7 @@ import (
 	"crypto/subtle"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 )
 
@@ -29,7 +30,9 @@ var policy = map[string]string{
 // guard lets through what may be answered, and refuses the rest alike.
 func (s *Server) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s.requests.Add(1)
+		if !s.enter() {
+			return
+		}
 		defer s.requests.Done()
 		for name, value := range policy {
 			w.Header().Set(name, value)
@@ -43,9 +46,22 @@ func (s *Server) guard(next http.Handler) http.Handler {
 	})
 }
 
+// enter has Close wait for a request, unless Close has come before it.
+func (s *Server) enter() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.requests.Add(1)
+	}
+	return !s.closed
+}
+
 // loopbackName reports whether a Host is one by which only this computer is called.
 func loopbackName(host string) bool {
-	if name, _, err := net.SplitHostPort(host); err == nil {
+	if name, port, err := net.SplitHostPort(host); err == nil {
+		if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+			return false
+		}
 		host = name
 	}
 	ip := net.ParseIP(strings.Trim(host, "[]"))

@@ -131,10 +131,11 @@ type Server struct {
 	once     sync.Once     // of ending
 	closing  sync.Once
 	err      error // of Close; set in closing
-	requests sync.WaitGroup
+	requests sync.WaitGroup // none begins once closed
 	viewers  atomic.Int64
 
 	mu      sync.Mutex
+	closed  bool      // protected by mu
 	why     string    // of the end; protected by mu
 	last    []byte    // the picture for all who ask; protected by mu
 	version uint64    // of last; protected by mu
@@ -189,6 +190,9 @@ func (s *Server) Close(ctx context.Context) error {
 		}
 	}
 	s.closing.Do(func() {
+		s.mu.Lock()
+		s.closed = true
+		s.mu.Unlock()
 		s.err = s.server.Close()
 		if err := <-s.served; !errors.Is(err, http.ErrServerClosed) {
 			s.err = errors.Join(s.err, err)

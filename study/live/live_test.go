@@ -95,6 +95,7 @@ func TestAnotherOriginGetsNothing(t *testing.T) {
 		{"typed", "", map[string]string{"Sec-Fetch-Site": "none"}, ok},
 		{"its own script", "", map[string]string{"Origin": "http://" + host, "Sec-Fetch-Site": "same-origin"}, ok},
 		{"a name that was bound anew", "", map[string]string{"Host": "evil.example:" + port}, no},
+		{"a port that is none", "", map[string]string{"Host": "127.0.0.1:9.evil.example"}, no},
 		{"such a name that begins well", "", map[string]string{"Host": "127.0.0.1.evil.example"}, no},
 		{"another address of this computer", "", map[string]string{"Host": "10.0.0.1:" + port}, no},
 		{"no name", "", map[string]string{"Host": ":" + port}, no},

@@ -159,6 +159,9 @@ func runScenario(ctx context.Context, out io.Writer, file string, f runFlags) (e
 	if f.twice > 0 && f.machine == "" {
 		return errors.New("--twice: links have a speed on a --machine only")
 	}
+	if f.twice > 0 && f.summary {
+		return errors.New("--twice: a --summary shows no links")
+	}
 	run := scenario.RunOptions{Profile: f.profile, Stats: f.stats, Timeline: f.timeline != "" || f.html != "" || f.serve.wanted()}
 	if err := f.apply(ctx, s, &run); err != nil {
 		return err

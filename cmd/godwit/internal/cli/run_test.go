@@ -172,6 +172,7 @@ func TestRunExitCodes(t *testing.T) {
 		{"a mistyped benchmark", []string{"bench", "aloc"}, 2, `did you mean "alloc"?`},
 		{"a mistyped flag", []string{"run", "--exmaple", "overlap"}, 2, `did you mean "--example"?`},
 		{"a mistyped driver", []string{"run", example("overlap"), "--driver", "tec"}, 2, `did you mean "tce"?`},
+		{"links that nothing shows", []string{"run", example("overlap"), "--machine", "h200-pcie", "--twice", "1", "--summary"}, 2, `--twice: a --summary shows no links`},
 		{"fewer links than none", []string{"run", example("overlap"), "--machine", "h200-pcie", "--twice", "-1"}, 2, `--twice -1: want a number of links, 0 or more`},
 		{"a mistyped model", []string{"replay", "--example", "resnet50", "-s", "pytorh"}, 2, `or all, offline, pytorch, pytorch-expandable, lib:PATH`},
 		{"a mistyped strategy", []string{"replay", "--example", "resnet50", "-s", "bestfti"}, 2, `did you mean "bestfit"?`},
