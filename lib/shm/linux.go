@@ -27,6 +27,10 @@ func Create(conn *net.UnixConn, size uint64) (*Region, error) {
 	if size == 0 || size > math.MaxInt64 {
 		return nil, fmt.Errorf("shared region of %d bytes: 1 to 2^63-1: %w", size, mem.ErrInvalidSize)
 	}
+	var system unix.Sysinfo_t
+	if err := unix.Sysinfo(&system); err == nil && size/uint64(system.Unit) > uint64(system.Totalram)+uint64(system.Totalswap) {
+		return nil, fmt.Errorf("shared region of %d bytes: more than the computer has: %w", size, mem.ErrNoMemory) // to take pages until none are left ends other programs
+	}
 	fd, err := unix.MemfdCreate("godwit-shm", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
 		return nil, fmt.Errorf("shared region: memfd_create: %w", err)
@@ -43,7 +47,7 @@ func Create(conn *net.UnixConn, size uint64) (*Region, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.first = true
+	r.mine = true
 	if _, _, err := conn.WriteMsgUnix([]byte{turn}, unix.UnixRights(fd), nil); err != nil {
 		return nil, errors.Join(fmt.Errorf("shared region: %w: %w", ErrPeer, err), unmap(r.bytes))
 	}

@@ -22,15 +22,48 @@ var ErrSeals = mem.Sentinel("not a sealed file of memory", mem.InvalidValue)
 // Region is memory that this process and another have mapped. Its methods are safe for use from many goroutines.
 type Region struct {
 	conn  *net.UnixConn // immutable
-	first bool          // immutable: this process had the turn first
 	bytes []byte        // immutable
+
+	mu    sync.Mutex
+	state state // protected by mu
+	mine  bool  // protected by mu: while there is no buffer, that this process has the turn
 }
+
+// state is what a region's bytes are for.
+type state int
+
+const (
+	idle   state = iota
+	inUse        // by a Buffer
+	closed       // there are none
+)
 
 // Size is how many bytes it has.
 func (r *Region) Size() uint64 { return uint64(len(r.bytes)) }
 
-// Close unmaps the region and closes its socket, which ends acquires that wait. The buffer over it must have been released, but for those.
-func (r *Region) Close() error { return errors.Join(r.conn.Close(), unmap(r.bytes)) }
+// Close unmaps the region and closes its socket. It fails with mem.ErrInvalidOperation while a Buffer over it has not been released, and when it is
+// closed already. The commands on that buffer must have ended.
+func (r *Region) Close() error {
+	if err := r.turnTo(idle, closed); err != nil {
+		return fmt.Errorf("close of shared region: %w", err)
+	}
+	return errors.Join(r.conn.Close(), unmap(r.bytes))
+}
+
+// turnTo changes what the bytes are for.
+func (r *Region) turnTo(from, to state) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch r.state {
+	case from:
+		r.state = to
+		return nil
+	case closed:
+		return fmt.Errorf("it is closed: %w", mem.ErrInvalidOperation)
+	default:
+		return fmt.Errorf("a buffer over it has not been released: %w", mem.ErrInvalidOperation)
+	}
+}
 
 // Hang ends acquires that wait, with ErrPeer: before a context is closed that waits for them.
 func (r *Region) Hang() error { return r.conn.CloseRead() }
@@ -68,14 +101,23 @@ type Buffer struct {
 	given   runtime.Event   // protected by mu: when it was given; zero of a turn that never was this process's
 }
 
-// Buffer makes the region a buffer of a context. In the process that opened it the first command is an acquire; q carries out what makes it so.
-func (r *Region) Buffer(ctx context.Context, q *runtime.Queue, c *runtime.Context, name string) (*Buffer, error) {
+// Buffer makes the region a buffer of a context. In the process that opened it the first command is an acquire; q carries out what makes it so. It fails
+// with mem.ErrInvalidOperation where the region has a buffer, or is closed.
+func (r *Region) Buffer(ctx context.Context, q *runtime.Queue, c *runtime.Context, name string) (out *Buffer, err error) {
+	if err := r.turnTo(idle, inUse); err != nil {
+		return nil, fmt.Errorf("buffer over shared region: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			_ = r.turnTo(inUse, idle) // nobody else has it
+		}
+	}()
 	b, err := c.CreateNamedBuffer(name, r.Size(), runtime.UseHostPtr, r.bytes)
 	if err != nil {
 		return nil, err
 	}
-	out := &Buffer{Buffer: b, r: r}
-	if r.first {
+	out = &Buffer{Buffer: b, r: r}
+	if r.mine { // nobody else changes it now
 		return out, nil
 	}
 	var mapped runtime.Event
@@ -128,14 +170,21 @@ func (b *Buffer) EnqueueAcquire(ctx context.Context, q *runtime.Queue, wait ...r
 	return unmapped, err
 }
 
-// Release releases the buffer, and ends what an acquire would have.
+// Release releases the buffer, and ends what an acquire would have. The turn stays whose it is, for another buffer over the region.
 func (b *Buffer) Release() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	mine := b.mapping.IsZero()
 	var errs []error
-	if !b.mapping.IsZero() {
+	if !mine {
 		errs = append(errs, b.mapping.Abandon(), b.given.Release())
 		b.mapping = runtime.Mapping{}
 	}
-	return errors.Join(append(errs, b.Buffer.Release())...)
+	if err := b.Buffer.Release(); err != nil { // it was released before, perhaps
+		return errors.Join(append(errs, err)...)
+	}
+	b.r.mu.Lock()
+	defer b.r.mu.Unlock()
+	b.r.state, b.r.mine = idle, mine
+	return errors.Join(errs...)
 }
