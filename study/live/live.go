@@ -130,7 +130,7 @@ type Server struct {
 	ending   chan struct{} // immutable: closed when what runs has ended
 	once     sync.Once     // of ending
 	closing  sync.Once
-	err      error // of Close; set in closing
+	err      error          // of Close; set in closing
 	requests sync.WaitGroup // none begins once closed
 	viewers  atomic.Int64
 
