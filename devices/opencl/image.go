@@ -3,21 +3,34 @@
 package opencl
 
 import (
+	"slices"
 	"sync"
+	"sync/atomic"
 
 	"godwit/devices"
 	"godwit/devices/opencl/internal/ocl"
 	"godwit/mem"
 )
 
-// Images: OpenCL's over or beside the bytes of a block (docs/design/images.md). The block's object keeps them.
+// Images: OpenCL's over or beside the bytes of a block (docs/design/images.md). The block's object keeps the last that were used.
 
-// image is an image of a block; immutable.
+// image is an image of a block; immutable but for refs.
 type image struct {
 	off   uint64 // bytes into the block
 	shape devices.Image
 	mem   ocl.Mem
-	size  uint64 // bytes of its own: it is a cache; 0 is over the block's
+	size  uint64       // bytes of its own: it is a cache; 0 is over the block's
+	refs  atomic.Int32 // records that use it, and the block that keeps it; rises under the store's mu
+}
+
+// mostImages is how many images a block keeps that nothing uses.
+const mostImages = 4
+
+// release ends a use.
+func (m *image) release() {
+	if m.refs.Add(-1) == 0 {
+		ocl.ReleaseMems(m.mem)
+	}
 }
 
 // Images reports whether the device has images: whether the library says so, and works with ours.
@@ -31,37 +44,40 @@ func (d *Device) ImageFormats(flags uint64, typ uint32) ([][2]uint32, error) {
 	return list, statusError(st, "device %s: formats of images of type %#x", d.name, typ)
 }
 
-// imageOf returns the image of a block at addr, made on first use, and where its bytes are.
-func (s *store) imageOf(addr uint64, shape *devices.Image) (image, place, error) {
-	at, err := s.resolve(addr, shape.Size(), shape.Type == devices.Image1DBuffer)
-	if err != nil {
-		return image{}, at, err
+// imageOf returns the image of a block at addr, made where the block keeps none, and where its bytes are. The caller is to release it.
+func (s *store) imageOf(addr uint64, shape *devices.Image) (m *image, at place, err error) {
+	if at, err = s.resolve(addr, shape.Size(), shape.Type == devices.Image1DBuffer); err != nil {
+		return nil, at, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	o, off, err := s.at(addr)
 	if err != nil {
-		return image{}, at, err
+		return nil, at, err
 	}
 	if s.dev.host.quirks.subRectsCrash && o.slab != nil {
 		at.mem, at.off = o.slab.mem, o.off+off
 	}
-	for _, m := range o.images {
-		if m.off == off && m.shape == *shape {
-			return m, at, nil
+	i := slices.IndexFunc(o.images, func(m *image) bool { return m.off == off && m.shape == *shape })
+	if i >= 0 {
+		m = o.images[i]
+		o.images = slices.Delete(o.images, i, i+1)
+	} else {
+		s.dropUnused(o, mostImages-1)
+		if m, err = s.newImage(shape, at); err != nil {
+			return nil, at, err
 		}
-	}
-	m, err := s.newImage(shape, at)
-	if err == nil {
 		m.off = off
-		o.images = append(o.images, m)
 	}
-	return m, at, err
+	o.images = append(o.images, m) // the last used is the last
+	m.refs.Add(1)
+	return m, at, nil
 }
 
 // newImage makes an image over or beside what is at a place. mu is held.
-func (s *store) newImage(shape *devices.Image, at place) (m image, err error) {
-	m.shape = *shape
+func (s *store) newImage(shape *devices.Image, at place) (*image, error) {
+	m := &image{shape: *shape}
+	m.refs.Store(1)
 	like := ocl.ImageShape{Type: shape.Type, Order: shape.Order, Format: shape.Format, Sides: shape.Sides, Row: shape.Row, Slice: shape.Slice,
 		Array: shape.IsArray(), Rank: shape.Rank()}
 	var st ocl.Status
@@ -74,24 +90,48 @@ func (s *store) newImage(shape *devices.Image, at place) (m image, err error) {
 		like.Type = devices.Image1D // of a sub-buffer there may be none, and the one passes for the other
 	}
 	if at.memory == 0 {
-		if m.size = shape.Pixel * shape.Sides[0] * shape.Sides[1] * shape.Sides[2]; !s.within(m.size) {
-			return m, statusError(int32(mem.MemObjectAllocationFailure), "device %s: a cache of %d bytes for an image", s.dev.name, m.size)
-		}
+		m.size = shape.Pixel * shape.Sides[0] * shape.Sides[1] * shape.Sides[2]
 	}
-	m.mem, st = s.dev.host.context.NewImage(&like, at.memory, 0)
-	if m.mem == 0 {
-		return m, statusError(s.dev.sees(st), "device %s: image of %v pixels of format %#x, %#x", s.dev.name, shape.Sides, shape.Order, shape.Format)
+	made := func() bool {
+		st = ocl.Status(mem.MemObjectAllocationFailure)
+		if m.size == 0 || s.within(m.size) {
+			m.mem, st = s.dev.host.context.NewImage(&like, at.memory, 0)
+		}
+		return m.mem != 0
+	}
+	if !made() && (s.trim(0) == 0 || !made()) {
+		return nil, statusError(s.dev.sees(st), "device %s: image of %v pixels of format %#x, %#x", s.dev.name, shape.Sides, shape.Order, shape.Format)
 	}
 	s.reserved += m.size
+	s.caches += m.size
 	return m, nil
 }
 
-// dropImages releases a block's images, which nothing uses any more. mu is held.
+// dropImages has a block keep none: its commands have ended, or are the library's. mu is held.
 func (s *store) dropImages(o *object) {
 	for _, m := range o.images {
-		ocl.ReleaseMems(m.mem)
-		s.reserved -= m.size
+		s.drop(m)
 	}
+	clear(o.images)
+}
+
+// dropUnused has a block keep so many images at most, but for those in use: the last used are kept. mu is held.
+func (s *store) dropUnused(o *object, keep int) {
+	for i := 0; i < len(o.images) && len(o.images) > keep; {
+		if m := o.images[i]; m.refs.Load() > 1 {
+			i++
+		} else {
+			s.drop(m)
+			o.images = slices.Delete(o.images, i, i+1)
+		}
+	}
+}
+
+// drop ends a block's use of an image. mu is held.
+func (s *store) drop(m *image) {
+	m.release()
+	s.reserved -= m.size
+	s.caches -= m.size
 }
 
 // image encodes an argument that is an image.
@@ -104,6 +144,7 @@ func (r *record) image(a *devices.Arg, reads bool) error {
 	if err != nil {
 		return err
 	}
+	r.images = append(r.images, m)
 	if m.size == 0 {
 		r.args = ocl.AppendMem(r.args, m.mem)
 		return nil
@@ -123,7 +164,7 @@ func (r *record) imageInPlace(shape *devices.Image, addr uint64) error {
 	if err != nil {
 		return err
 	}
-	r.images = append(r.images, m.mem)
+	r.images = append(r.images, m)
 	r.args = ocl.AppendMem(r.args, m.mem)
 	return nil
 }

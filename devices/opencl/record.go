@@ -79,7 +79,7 @@ type record struct {
 	args    []byte          // of launches, encoded; the pattern of a fill
 	kernels []*Kernel       // of launches, each once
 	two     [2]*Kernel      // room for kernels
-	images  []ocl.Mem       // of a launch: its own, to be released at the end
+	images  []*image        // of launches, to be released at the end
 	unpin   []pinnedBlock   // to be unpinned at the end
 	lent    []lent          // to be returned at the end
 	hop     *hop
@@ -565,9 +565,10 @@ func (r *record) letGo() {
 	}
 	clear(r.kernels)
 	r.kernels = r.kernels[:0]
-	if len(r.images) > 0 {
-		ocl.ReleaseMems(r.images...)
-		r.images = r.images[:0]
+	for _, m := range r.images {
+		m.release()
 	}
+	clear(r.images)
+	r.images = r.images[:0]
 	r.call = nil
 }

@@ -150,7 +150,7 @@ func (s *store) place(sl *slab, o *object, size, align uint64) bool {
 	return true
 }
 
-// Trim implements storage.Store: it releases empty slabs.
+// Trim implements storage.Store: it releases empty slabs, and where images have memory of their own those that nothing uses.
 func (s *store) Trim(keep uint64) uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -158,6 +158,11 @@ func (s *store) Trim(keep uint64) uint64 {
 }
 
 func (s *store) trim(keep uint64) (freed uint64) {
+	before := s.caches
+	for i := 0; i < len(s.objects) && s.caches > 0 && s.reserved-s.given > keep; i++ {
+		s.dropUnused(&s.objects[i], 0)
+	}
+	freed = before - s.caches
 	kept := s.slabs[:0]
 	for _, sl := range s.slabs {
 		if sl.live > 0 || sl.shared() || s.reserved-s.given <= keep {

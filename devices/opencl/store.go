@@ -62,7 +62,7 @@ type object struct {
 	base    ocl.Mem        // whole: the block's own
 	memory  uintptr        // direct, or carved of such a slab: where the bytes are
 	parts   []part         // sub-buffers; carved: what transfers use is one of the whole block
-	images  []image
+	images  []*image       // that it keeps, the last used last
 }
 
 // store implements storage.Store for a device. Lock order: Blocks' lock, mu.
@@ -80,6 +80,7 @@ type store struct {
 	slabs    []*slab        // protected by mu
 	reserved uint64         // protected by mu: bytes of all cl_mems
 	given    uint64         // protected by mu: bytes of blocks
+	caches   uint64         // protected by mu: bytes of images beside blocks
 	most     uint64         // protected by mu: what reserved can be at most, as far as is known
 	ended    time.Time      // protected by mu: when a window last did
 	late     bool           // protected by mu: the last slab could not be made, perhaps because that one's bytes are yet to come
@@ -362,7 +363,7 @@ func (s *store) close() { s.Trim(0) }
 func (s *store) Check() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var given, reserved uint64
+	var given, reserved, caches uint64
 	live := make(map[*slab]int)
 	for i := range s.objects {
 		o := &s.objects[i]
@@ -373,7 +374,7 @@ func (s *store) Check() error {
 			given += o.size
 		}
 		for _, m := range o.images {
-			reserved += m.size
+			caches += m.size
 		}
 		if o.slab != nil {
 			live[o.slab]++
@@ -394,8 +395,8 @@ func (s *store) Check() error {
 	if len(live) > 0 {
 		return fmt.Errorf("blocks lie in %d slabs that are gone", len(live))
 	}
-	if given != s.given || reserved != s.reserved {
-		return fmt.Errorf("%d bytes given and %d reserved, but counted %d and %d", s.given, s.reserved, given, reserved)
+	if reserved += caches; given != s.given || reserved != s.reserved || caches != s.caches {
+		return fmt.Errorf("%d bytes given and %d reserved, %d of them for images, but counted %d, %d and %d", s.given, s.reserved, s.caches, given, reserved, caches)
 	}
 	return nil
 }

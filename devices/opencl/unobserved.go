@@ -64,7 +64,7 @@ func (q *span) before(later uint64) bool { return q.has(q.from) && q.from < late
 func (r *record) mayBeUnobserved() bool {
 	q := r.q
 	return r.op == devices.OpLaunch && q.inOrder && r.failure == nil &&
-		len(r.lent) == 0 && len(r.unpin) == 0 && r.runner == nil && r.followsLocked()
+		len(r.lent) == 0 && len(r.unpin) == 0 && len(r.images) == 0 && r.runner == nil && r.followsLocked()
 }
 
 // followsLocked reports whether the cl queue alone orders r behind all that it waits

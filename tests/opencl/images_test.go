@@ -6,12 +6,14 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"godwit/devices"
+	"godwit/devices/opencl"
 	"godwit/mem"
 	"godwit/runtime"
 )
@@ -299,8 +301,13 @@ func TestHistoriesOfImagesAgreeWithBytes(t *testing.T) {
 // imageContext is a context over devices with images, with a program and a queue for each.
 func imageContext(t *testing.T, params map[string]string, source string) (*runtime.Context, *runtime.Program, []*runtime.Queue) {
 	t.Helper()
+	return imageContextOf(t, devices.Config{Params: params}, source)
+}
+
+func imageContextOf(t *testing.T, of devices.Config, source string) (*runtime.Context, *runtime.Program, []*runtime.Queue) {
+	t.Helper()
 	need(t)
-	devs, err := devices.Open(context.Background(), "opencl", devices.Config{Params: params})
+	devs, err := devices.Open(context.Background(), "opencl", of)
 	require.NoError(t, err)
 	c, err := runtime.NewContext(runtime.Options{Devices: devs})
 	require.NoError(t, err)
@@ -431,4 +438,34 @@ func TestARangeOfAnImageLimitsNothing(t *testing.T) {
 	require.NoError(t, e.Wait(context.Background()))
 	require.EqualValues(t, 256, c.Stats().BytesMoved)
 	require.NoError(t, m.Release())
+}
+
+// TestImagesThatNothingUsesGo: of many shapes over each of some buffers, used once, the library below keeps a few, and as many caches as a device has room for.
+func TestImagesThatNothingUsesGo(t *testing.T) {
+	for name, params := range imageHouses {
+		t.Run(name, func(t *testing.T) {
+			p := maps.Clone(params)
+			p["count"] = "1"
+			c, prog, q := imageContextOf(t, devices.Config{Memory: 8 << 20, Params: p}, lookSource)
+			k, err := prog.Kernel("look")
+			require.NoError(t, err)
+			before, gone := opencl.Objects()
+			for i := range 3 {
+				b, err := c.CreateBuffer(1<<20, 0, bytes.Repeat([]byte{5}, 1<<20))
+				require.NoError(t, err)
+				defer func() { require.NoError(t, b.Release()) }()
+				for n := range uint64(40) {
+					m, err := b.Image(square(512-n), 0)
+					require.NoError(t, err)
+					e, err := q[0].EnqueueLaunch(context.Background(), runtime.Launch{Kernel: k, Global: []uint64{8, 8}, Args: []runtime.Arg{runtime.Img(m), edge, runtime.Img(m)}})
+					require.NoError(t, err, "image %d of buffer %d", n, i)
+					require.NoError(t, e.Wait(context.Background()))
+					require.NoError(t, m.Release())
+					require.NoError(t, e.Release())
+				}
+			}
+			made, released := opencl.Objects()
+			require.Less(t, made.Buffers-before.Buffers-released.Buffers+gone.Buffers, int64(3*8))
+		})
+	}
 }
