@@ -6,6 +6,7 @@ package icd
 import "C"
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"unsafe"
@@ -136,22 +137,30 @@ func createImage(ch uintptr, properties []uint64, flags uint64, f *[2]uint32, d 
 	if st := c.checkImage(flags, f, d, host); st != clSuccess {
 		return 0, st
 	}
-	m := &memObject{c: c, flags: flags &^ C.CL_MEM_KERNEL_READ_AND_WRITE, properties: properties}
-	var err error
+	m, shape := &memObject{c: c, flags: flags &^ C.CL_MEM_KERNEL_READ_AND_WRITE, properties: properties}, shapeOf(*f, d)
 	if of := over(d); of != 0 {
-		if m.parent = mems.get(of); m.parent == nil || m.parent.c != c || m.parent.image != nil && m.parent.image.Shape().Type != devices.Image2D {
+		if m.parent = mems.get(of); m.parent == nil || m.parent.c != c {
 			return 0, clInvalidImageDescriptor
 		}
-		m.image, err = m.parent.run.Image(m.parent.like(shapeOf(*f, d)), runtime.Flags(m.flags))
-	} else {
-		m.image, err = c.newImage(shapeOf(*f, d), m.flags, host)
-	}
-	if err != nil {
-		complain(err)
-		if st := status(err); st != clInvalidValue {
+		if st := m.parent.mayHave(&shape); st != clSuccess {
 			return 0, st
 		}
+	}
+	err := shape.Fill()
+	switch {
+	case err != nil, m.parent != nil && shape.Size() > m.parent.size:
+		complain(err)
 		return 0, clInvalidImageDescriptor
+	case m.parent == nil && c.tooLarge(shape.Size(), m.flags):
+		return 0, clInvalidImageSize
+	}
+	if m.parent != nil {
+		m.image, err = m.parent.run.Image(shape, runtime.Flags(m.flags))
+	} else {
+		m.image, err = c.newImage(shape, m.flags, host)
+	}
+	if err != nil {
+		return 0, refusal(err)
 	}
 	m.run, m.size, m.flags = m.image.Buffer, m.image.Size(), uint64(m.image.View().Flags)
 	if flags&C.CL_MEM_USE_HOST_PTR != 0 {
@@ -167,19 +176,29 @@ func createImage(ch uintptr, properties []uint64, flags uint64, f *[2]uint32, d 
 	return mems.add(m, &m.self, m.size, m.flags, uint64(c.self), uint64(parent), 0)
 }
 
-// like is the shape of an image over a memory object: over an image it has that one's pitches.
-func (m *memObject) like(s devices.Image) devices.Image {
-	if m.image != nil && s.Row == 0 {
-		s.Row = m.image.Shape().Row
+// views are the orders of channels that an image may have over one of another order: which, and over which.
+var views = map[[2]uint32]bool{
+	{C.CL_sRGBA, C.CL_RGBA}: true, {C.CL_RGBA, C.CL_sRGBA}: true, {C.CL_sBGRA, C.CL_BGRA}: true, {C.CL_BGRA, C.CL_sBGRA}: true, {C.CL_DEPTH, C.CL_R}: true,
+}
+
+// mayHave tests whether an image of a shape may be over a memory object. Over an image, which is to be a 2D one, it has the same sides, pitch and type of channels.
+func (m *memObject) mayHave(s *devices.Image) int32 {
+	if m.image == nil {
+		return clSuccess
 	}
-	return s
+	of := m.image.Shape()
+	s.Row = cmp.Or(s.Row, of.Row)
+	switch {
+	case s.Type != devices.Image2D, of.Type != devices.Image2D, s.Sides[0] != of.Sides[0], s.Sides[1] != of.Sides[1], s.Row != of.Row:
+		return clInvalidImageDescriptor
+	case s.Format != of.Format, s.Order != of.Order && !views[[2]uint32{s.Order, of.Order}]:
+		return clInvalidImageFormatDescriptor
+	}
+	return clSuccess
 }
 
 // newImage makes an image of its own: over the program's memory with the pitches that this has, else without, of what is there.
 func (c *clContext) newImage(s devices.Image, flags uint64, host unsafe.Pointer) (*runtime.Image, error) {
-	if err := s.Fill(); err != nil {
-		return nil, err
-	}
 	var content []byte
 	if host != nil {
 		content = bytesAt(host, s.Size())

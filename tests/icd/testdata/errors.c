@@ -209,6 +209,33 @@ static void values(void)
 	OK(clReleaseKernel(unset));
 }
 
+/* Images of a 2D image, which has the host read it alone: they have its sides and format. */
+static void views(const cl_image_format *format, const cl_image_desc *desc, cl_mem m)
+{
+	cl_image_desc view = *desc, bad = {.image_type = CL_MEM_OBJECT_IMAGE1D_BUFFER, .image_width = 8, .mem_object = m};
+	cl_image_format order = {CL_BGRA, format->image_channel_data_type}, type = {format->image_channel_order, CL_SIGNED_INT8}, linear = {CL_RGBA, CL_UNORM_INT8}, srgb = {CL_sRGBA, CL_UNORM_INT8};
+	view.mem_object = m;
+	OK(clReleaseMemObject(clCreateImage(ctx, 0, format, &view, NULL, &err)));
+	EXPECT_ERR(CL_INVALID_IMAGE_DESCRIPTOR, clCreateImage(ctx, 0, format, &bad, NULL, &err));
+	bad = view, bad.image_width = 4;
+	EXPECT_ERR(CL_INVALID_IMAGE_DESCRIPTOR, clCreateImage(ctx, 0, format, &bad, NULL, &err));
+	bad = view, bad.image_height = 2;
+	EXPECT_ERR(CL_INVALID_IMAGE_DESCRIPTOR, clCreateImage(ctx, 0, format, &bad, NULL, &err));
+	bad = view, bad.image_width = 4, bad.image_row_pitch = 16;
+	EXPECT_ERR(CL_INVALID_IMAGE_DESCRIPTOR, clCreateImage(ctx, 0, format, &bad, NULL, &err));
+	EXPECT_ERR(CL_INVALID_IMAGE_FORMAT_DESCRIPTOR, clCreateImage(ctx, 0, &order, &view, NULL, &err));
+	EXPECT_ERR(CL_INVALID_IMAGE_FORMAT_DESCRIPTOR, clCreateImage(ctx, 0, &type, &view, NULL, &err));
+	EXPECT_ERR(CL_INVALID_VALUE, clCreateImage(ctx, CL_MEM_HOST_WRITE_ONLY, format, &view, NULL, &err));
+	EXPECT_ERR(CL_INVALID_VALUE, clCreateImage(ctx, CL_MEM_ALLOC_HOST_PTR, format, &view, NULL, &err));
+	view.mem_object = clCreateImage(ctx, 0, &linear, desc, NULL, &err);
+	OK(err);
+	cl_mem seen = clCreateImage(ctx, 0, &srgb, &view, NULL, &err);
+	EXPECT(CL_SUCCESS, err == CL_IMAGE_FORMAT_NOT_SUPPORTED ? CL_SUCCESS : err);
+	if (seen)
+		OK(clReleaseMemObject(seen));
+	OK(clReleaseMemObject(view.mem_object));
+}
+
 /* Images and samplers. */
 static void pictures(cl_device_id d)
 {
@@ -252,7 +279,18 @@ static void pictures(cl_device_id d)
 	EXPECT(CL_INVALID_VALUE, clGetImageInfo(m, CL_MEM_SIZE, sizeof row, &row, NULL));
 	EXPECT_ERR(CL_INVALID_MEM_OBJECT, clCreateSubBuffer(m, 0, CL_BUFFER_CREATE_TYPE_REGION, all, &err));
 	EXPECT(CL_INVALID_MEM_OBJECT, clSetKernelArg(kern, 0, sizeof m, &m));
+	views(&format, &desc, m);
 	OK(clReleaseMemObject(m));
+	EXPECT_ERR(CL_INVALID_VALUE, clCreateImage(ctx, CL_MEM_USE_HOST_PTR | CL_MEM_ALLOC_HOST_PTR, &format, &desc, bytes, &err));
+	EXPECT_ERR(CL_INVALID_VALUE, clCreateImage(ctx, CL_MEM_USE_HOST_PTR | CL_MEM_COPY_HOST_PTR, &format, &pitched, bytes, &err));
+	cl_image_desc vast = {.image_type = CL_MEM_OBJECT_IMAGE3D};
+	cl_ulong memory;
+	OK(clGetDeviceInfo(d, CL_DEVICE_IMAGE3D_MAX_WIDTH, sizeof vast.image_width, &vast.image_width, NULL));
+	OK(clGetDeviceInfo(d, CL_DEVICE_IMAGE3D_MAX_HEIGHT, sizeof vast.image_height, &vast.image_height, NULL));
+	OK(clGetDeviceInfo(d, CL_DEVICE_IMAGE3D_MAX_DEPTH, sizeof vast.image_depth, &vast.image_depth, NULL));
+	OK(clGetDeviceInfo(d, CL_DEVICE_GLOBAL_MEM_SIZE, sizeof memory, &memory, NULL));
+	if (vast.image_width * vast.image_height > memory / vast.image_depth)
+		EXPECT_ERR(CL_INVALID_IMAGE_SIZE, clCreateImage(ctx, 0, &format, &vast, NULL, &err));
 
 	cl_sampler_properties twice[] = {CL_SAMPLER_FILTER_MODE, CL_FILTER_LINEAR, CL_SAMPLER_FILTER_MODE, CL_FILTER_LINEAR, 0}, what[] = {7, 7, 0},
 		repeats[] = {CL_SAMPLER_NORMALIZED_COORDS, CL_FALSE, CL_SAMPLER_ADDRESSING_MODE, CL_ADDRESS_REPEAT, 0};
