@@ -14,8 +14,8 @@ import (
 // Which item of the plan a call is, an edit distance says: row[k] is what it costs to
 // make of the calls so far those of the plan up to item at-band+k, where calls were added,
 // left out or changed in size (P. Sellers, "The theory and computation of evolutionary
-// distances", J. Algorithms 1980, on a band). While nothing is as it was planned for
-// the last 64 calls the plan counts for nothing, and the last 8 sizes are looked up in it.
+// distances", J. Algorithms 1980, on a band). While fewer than
+// half of the last 64 calls are placed as planned the plan counts for nothing, and the last 8 sizes are looked up in it.
 
 const (
 	band    = 32       // how many calls a run may be before or behind the plan's

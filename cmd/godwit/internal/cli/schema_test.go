@@ -220,7 +220,7 @@ var units = []struct {
 	{"count", regexp.MustCompile(`^alloc\.replay\.BenchRow\.live$|deviceResult\.memory$|DeviceUse\.memory$|\.(warm|repeat|cases|listed|differ|right)$|Summary\.failed$`)},
 	{"s", regexp.MustCompile(`^campaign\..*(elapsed|eta|silent)_s$`)},
 	{"rows/s", regexp.MustCompile(`rows_per_s$`)},
-	{"count", regexp.MustCompile(`^campaign\.`)},
+	{"count", regexp.MustCompile(`^campaign\.|PlanStats\.`)},
 	{"none", regexp.MustCompile(`\.(seed|score|score_before_shrinking)$`)},
 	{"ratio", regexp.MustCompile(`\.(at_peak|max|mean|best_ratio|ratio|ratio_low|ratio_high|speed|overhead|overhead_max|safe|safe_max|price|robson|hit_rate|busy_share|spread|\w+_spread|\w+_error)$|Case\.error$`)},
 	{"percent", regexp.MustCompile(`_percent$`)},
