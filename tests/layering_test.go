@@ -21,6 +21,7 @@ import (
 var house = map[string]string{
 	"mem":               "internal/pairs",
 	"internal/rangemap": "mem",
+	"internal/half":     "",
 	"internal/heap":     "",
 	"internal/pairs":    "",
 	"internal/flat":     "mem internal/rangemap",
@@ -102,11 +103,11 @@ var house = map[string]string{
 	"study/plot":       "internal/expr mem internal/suggest",
 	"study/page":       "internal/canvas internal/rangemap mem mem/trace",
 	"study/live":       "study/page mem",
-	"lib/tensor":       "lib/backend",
+	"lib/tensor":       "lib/backend internal/half",
 
 	"internal/icd/devicefile": "internal/input internal/yaml",
 	"internal/icd/tracelog":   "internal/outfile internal/ledger study/bound study/page",
-	"internal/icd":            "internal/icd/devicefile internal/icd/tracelog internal/outfile runtime devices/opencl internal/svmfault",
+	"internal/icd":            "internal/icd/devicefile internal/icd/tracelog internal/outfile internal/half runtime devices/opencl internal/svmfault",
 	"study/alloc/formats":     "mem internal/input internal/outfile mem/trace bufalloc/pack",
 	"cmd/libgodwit":           "internal/icd",
 	"lib/resource":            "internal/resource mem/trace",

@@ -34,6 +34,17 @@ func (c *command) part(h uintptr, origin, region unsafe.Pointer) (u imageUse, st
 	return u, clSuccess
 }
 
+// recordingPart begins the recording of a command that reads or fills a part of an image.
+func recordingPart(h, qh uintptr, typ uint32, properties unsafe.Pointer, p *points, mh uintptr, origin, region unsafe.Pointer) (c *command, u imageUse, st int32) {
+	if c, st = recording(h, qh, typ, properties, none, p); st != clSuccess {
+		return c, u, st
+	}
+	if u, st = c.part(mh, origin, region); st != clSuccess {
+		st = c.fail(st)
+	}
+	return c, u, st
+}
+
 //export gwCommandCopyBufferToImageKHR
 func gwCommandCopyBufferToImageKHR(h, qh uintptr, properties unsafe.Pointer, sh, dh uintptr, off uint64, origin, region unsafe.Pointer, n uint32, list, point, handle unsafe.Pointer) int32 {
 	p := points{n: n, list: list, point: point, handle: handle}
@@ -64,13 +75,9 @@ func (c *command) fills(p *points, src *runtime.Buffer, off uint64, u *imageUse)
 //export gwCommandCopyImageKHR
 func gwCommandCopyImageKHR(h, qh uintptr, properties unsafe.Pointer, sh, dh uintptr, from, to, region unsafe.Pointer, n uint32, list, point, handle unsafe.Pointer) int32 {
 	p := points{n: n, list: list, point: point, handle: handle}
-	c, st := recording(h, qh, C.CL_COMMAND_COPY_IMAGE, properties, none, &p)
+	c, src, st := recordingPart(h, qh, C.CL_COMMAND_COPY_IMAGE, properties, &p, sh, from, region)
 	if st != clSuccess {
 		return st
-	}
-	src, st := c.part(sh, from, region)
-	if st != clSuccess {
-		return c.fail(st)
 	}
 	dst, st := c.part(dh, to, region)
 	if st != clSuccess {
@@ -85,13 +92,9 @@ func gwCommandCopyImageKHR(h, qh uintptr, properties unsafe.Pointer, sh, dh uint
 //export gwCommandCopyImageToBufferKHR
 func gwCommandCopyImageToBufferKHR(h, qh uintptr, properties unsafe.Pointer, sh, dh uintptr, origin, region unsafe.Pointer, off uint64, n uint32, list, point, handle unsafe.Pointer) int32 {
 	p := points{n: n, list: list, point: point, handle: handle}
-	c, st := recording(h, qh, C.CL_COMMAND_COPY_IMAGE_TO_BUFFER, properties, none, &p)
+	c, u, st := recordingPart(h, qh, C.CL_COMMAND_COPY_IMAGE_TO_BUFFER, properties, &p, sh, origin, region)
 	if st != clSuccess {
 		return st
-	}
-	u, st := c.part(sh, origin, region)
-	if st != clSuccess {
-		return c.fail(st)
 	}
 	dst, st := c.uses(dh)
 	if st != clSuccess {
@@ -108,14 +111,10 @@ func gwCommandCopyImageToBufferKHR(h, qh uintptr, properties unsafe.Pointer, sh,
 //export gwCommandFillImageKHR
 func gwCommandFillImageKHR(h, qh uintptr, properties unsafe.Pointer, mh uintptr, color, origin, region unsafe.Pointer, n uint32, list, point, handle unsafe.Pointer) int32 {
 	p := points{n: n, list: list, point: point, handle: handle}
-	c, st := recording(h, qh, C.CL_COMMAND_FILL_IMAGE, properties, none, &p)
-	if st != clSuccess {
-		return st
-	}
-	u, st := c.part(mh, origin, region)
+	c, u, st := recordingPart(h, qh, C.CL_COMMAND_FILL_IMAGE, properties, &p, mh, origin, region)
 	switch {
 	case st != clSuccess:
-		return c.fail(st)
+		return st
 	case color == nil:
 		return c.fail(clInvalidValue)
 	}

@@ -391,21 +391,16 @@ func (u *imageUse) host(row, slice uint64, p unsafe.Pointer) ([]byte, uint64, ui
 
 //export gwEnqueueReadImage
 func gwEnqueueReadImage(qh, mh uintptr, blocking uint32, origin, region unsafe.Pointer, row, slice uint64, p unsafe.Pointer, n uint32, list, out unsafe.Pointer) int32 {
-	var w waits
-	u, st := useImage(qh, mh, origin, region, w[:0], n, list)
-	if st != clSuccess {
-		return st
-	}
-	data, row, slice, st := u.host(row, slice, p)
-	if st != clSuccess {
-		return st
-	}
-	run, err := u.q.run.EnqueueReadImage(context.Background(), u.m.image, u.origin, u.region, data, row, slice, u.wait...)
-	return u.q.accepted(run, err, C.CL_COMMAND_READ_IMAGE, blocking != 0, out)
+	return transferImage(C.CL_COMMAND_READ_IMAGE, qh, mh, blocking, origin, region, row, slice, p, n, list, out)
 }
 
 //export gwEnqueueWriteImage
 func gwEnqueueWriteImage(qh, mh uintptr, blocking uint32, origin, region unsafe.Pointer, row, slice uint64, p unsafe.Pointer, n uint32, list, out unsafe.Pointer) int32 {
+	return transferImage(C.CL_COMMAND_WRITE_IMAGE, qh, mh, blocking, origin, region, row, slice, p, n, list, out)
+}
+
+// transferImage reads or writes an image.
+func transferImage(typ uint32, qh, mh uintptr, blocking uint32, origin, region unsafe.Pointer, row, slice uint64, p unsafe.Pointer, n uint32, list, out unsafe.Pointer) int32 {
 	var w waits
 	u, st := useImage(qh, mh, origin, region, w[:0], n, list)
 	if st != clSuccess {
@@ -415,8 +410,14 @@ func gwEnqueueWriteImage(qh, mh uintptr, blocking uint32, origin, region unsafe.
 	if st != clSuccess {
 		return st
 	}
-	run, err := u.q.run.EnqueueWriteImage(context.Background(), u.m.image, u.origin, u.region, data, row, slice, u.wait...)
-	return u.q.accepted(run, err, C.CL_COMMAND_WRITE_IMAGE, blocking != 0, out)
+	var run runtime.Event
+	var err error
+	if typ == C.CL_COMMAND_READ_IMAGE {
+		run, err = u.q.run.EnqueueReadImage(context.Background(), u.m.image, u.origin, u.region, data, row, slice, u.wait...)
+	} else {
+		run, err = u.q.run.EnqueueWriteImage(context.Background(), u.m.image, u.origin, u.region, data, row, slice, u.wait...)
+	}
+	return u.q.accepted(run, err, typ, blocking != 0, out)
 }
 
 //export gwEnqueueCopyImage

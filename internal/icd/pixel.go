@@ -9,6 +9,8 @@ import (
 	"encoding/binary"
 	"math"
 	"unsafe"
+
+	"godwit/internal/half"
 )
 
 // Pixels: what formats have in memory.
@@ -82,7 +84,7 @@ func channel(b []byte, format, word uint32) []byte {
 	case C.CL_UNORM_INT16:
 		return le.AppendUint16(b, uint16(norm(word, 0, 65535)))
 	case C.CL_HALF_FLOAT:
-		return le.AppendUint16(b, half(math.Float32frombits(word)))
+		return le.AppendUint16(b, half.Bits(math.Float32frombits(word)))
 	case C.CL_SIGNED_INT8:
 		return append(b, byte(max(-128, min(int32(word), 127))))
 	case C.CL_SIGNED_INT16:
@@ -115,20 +117,4 @@ func toSRGB(c float32) float32 {
 		return float32(1.055*math.Pow(x, 1/2.4) - 0.055)
 	}
 	return 1
-}
-
-// half is a float with 16 bits, rounded to even.
-func half(f float32) uint16 {
-	bits := math.Float32bits(f)
-	sign, abs := uint16(bits>>16&0x8000), bits&0x7fffffff
-	switch {
-	case abs > 0x7f800000:
-		return sign | 0x7e00
-	case abs >= 0x477ff000: // more than the largest, once rounded
-		return sign | 0x7c00
-	case abs < 0x38800000: // a subnormal
-		return sign | uint16(math.RoundToEven(float64(math.Float32frombits(abs))*(1<<24)))
-	}
-	abs += 0xfff + abs>>13&1
-	return sign | uint16((abs-0x38000000)>>13)
 }

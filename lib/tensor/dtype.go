@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"strconv"
 
+	"godwit/internal/half"
 	"godwit/mem"
 )
 
@@ -86,21 +87,7 @@ func DTypeOf[T Numeric]() DType {
 }
 
 // ToHalf rounds to the nearest Half, ties to even.
-func ToHalf(f float32) Half {
-	bits := math.Float32bits(f)
-	sign := Half(bits >> 16 & 0x8000)
-	abs := bits & 0x7fffffff
-	switch {
-	case abs > 0x7f800000: // not a number
-		return sign | 0x7e00
-	case abs >= 0x477ff000: // rounds to infinity
-		return sign | 0x7c00
-	case abs < 0x38800000: // subnormal: the unit is 2^-24
-		return sign | Half(math.RoundToEven(float64(math.Float32frombits(abs))*(1<<24)))
-	}
-	abs += 0xfff + abs>>13&1
-	return sign | Half((abs-0x38000000)>>13)
-}
+func ToHalf(f float32) Half { return Half(half.Bits(f)) }
 
 // Float32 is h exactly.
 func (h Half) Float32() float32 {

@@ -346,21 +346,33 @@ kernel void value(image_info_t v, global int *p) { *p = v.x; }`
 // edge is a sampler that sees the last pixel beyond it.
 var edge = runtime.Sampler(devices.Sampler{Addressing: 0x1131, Filter: 0x1140}) // CL_ADDRESS_CLAMP_TO_EDGE, CL_FILTER_NEAREST
 
+// looks enqueues what has b hold a's last pixel and one, throughout.
+func looks(t *testing.T, q *runtime.Queue, k *runtime.Kernel, a, b *runtime.Image) runtime.Event {
+	t.Helper()
+	e, err := q.EnqueueLaunch(context.Background(), runtime.Launch{Kernel: k, Global: []uint64{8, 8}, Args: []runtime.Arg{runtime.Img(a), edge, runtime.Img(b)}})
+	require.NoError(t, err)
+	return e
+}
+
+// imageOf is an image of 8 times 8 pixels.
+func imageOf(t *testing.T, c *runtime.Context, flags runtime.Flags, bytes []byte) *runtime.Image {
+	t.Helper()
+	m, err := c.CreateImage("", square(8), flags, bytes)
+	require.NoError(t, err)
+	return m
+}
+
 func TestGraphsReplayLaunchesWithImagesAndSamplers(t *testing.T) {
 	for name, params := range map[string]map[string]string{"over": {"count": "1"}, "beside": {"count": "1", "direct": "off"}} {
 		t.Run(name, func(t *testing.T) {
 			c, prog, q := imageContext(t, params, lookSource)
-			a, err := c.CreateImage("a", square(8), 0, bytes.Repeat([]byte{5}, 256))
-			require.NoError(t, err)
-			b, err := c.CreateImage("b", square(8), 0, make([]byte, 256))
-			require.NoError(t, err)
+			a, b := imageOf(t, c, 0, bytes.Repeat([]byte{5}, 256)), imageOf(t, c, 0, make([]byte, 256))
 			k, err := prog.Kernel("look")
 			require.NoError(t, err)
 			rec, err := c.Record(q[0])
 			require.NoError(t, err)
 			for _, m := range [][2]*runtime.Image{{a, b}, {b, a}} {
-				_, err = q[0].EnqueueLaunch(context.Background(), runtime.Launch{Kernel: k, Global: []uint64{8, 8}, Args: []runtime.Arg{runtime.Img(m[0]), edge, runtime.Img(m[1])}})
-				require.NoError(t, err)
+				looks(t, q[0], k, m[0], m[1])
 			}
 			g, err := rec.Finish(context.Background())
 			require.NoError(t, err)
@@ -385,10 +397,7 @@ func TestImagesOverSharedVirtualMemory(t *testing.T) {
 	require.NoError(t, err)
 	host, err := c.SVMBytes(p, 256)
 	require.NoError(t, err)
-	a, err := c.CreateImage("a", square(8), runtime.UseHostPtr, host)
-	require.NoError(t, err)
-	b, err := c.CreateImage("b", square(8), 0, bytes.Repeat([]byte{5}, 256))
-	require.NoError(t, err)
+	a, b := imageOf(t, c, runtime.UseHostPtr, host), imageOf(t, c, 0, bytes.Repeat([]byte{5}, 256))
 	k, err := prog.Kernel("look")
 	require.NoError(t, err)
 	for i := range 4 {
@@ -396,9 +405,7 @@ func TestImagesOverSharedVirtualMemory(t *testing.T) {
 		if i%2 == 1 {
 			m = [2]*runtime.Image{a, b}
 		}
-		e, err := q[i/2].EnqueueLaunch(context.Background(), runtime.Launch{Kernel: k, Global: []uint64{8, 8}, Args: []runtime.Arg{runtime.Img(m[0]), edge, runtime.Img(m[1])}})
-		require.NoError(t, err)
-		require.NoError(t, e.Release())
+		require.NoError(t, looks(t, q[i/2], k, m[0], m[1]).Release())
 	}
 	got := make([]byte, 256)
 	require.NoError(t, q[0].Read(context.Background(), b.Buffer, 0, got))
@@ -410,8 +417,7 @@ func TestImagesOverSharedVirtualMemory(t *testing.T) {
 
 func TestWhatIsNoImageIsRefusedWhereAKernelWantsOne(t *testing.T) {
 	c, prog, q := imageContext(t, map[string]string{"count": "1"}, lookSource)
-	m, err := c.CreateImage("m", square(8), 0, make([]byte, 256))
-	require.NoError(t, err)
+	m := imageOf(t, c, 0, make([]byte, 256))
 	p, err := c.SVMAlloc(256, 0, 0)
 	require.NoError(t, err)
 	k, err := prog.Kernel("look")
@@ -429,8 +435,7 @@ func TestWhatIsNoImageIsRefusedWhereAKernelWantsOne(t *testing.T) {
 
 func TestARangeOfAnImageLimitsNothing(t *testing.T) {
 	c, prog, q := imageContext(t, map[string]string{"count": "1"}, lookSource)
-	m, err := c.CreateImage("m", square(8), 0, make([]byte, 256))
-	require.NoError(t, err)
+	m := imageOf(t, c, 0, make([]byte, 256))
 	k, err := prog.Kernel("look")
 	require.NoError(t, err)
 	e, err := q[0].EnqueueLaunch(context.Background(), runtime.Launch{Kernel: k, Global: []uint64{8, 8}, Args: []runtime.Arg{runtime.Img(m).Range(0, 64), edge, runtime.Img(m).Range(64, 64)}})
@@ -450,15 +455,14 @@ func TestImagesThatNothingUsesGo(t *testing.T) {
 			k, err := prog.Kernel("look")
 			require.NoError(t, err)
 			before, gone := opencl.Objects()
-			for i := range 3 {
+			for range 3 {
 				b, err := c.CreateBuffer(1<<20, 0, bytes.Repeat([]byte{5}, 1<<20))
 				require.NoError(t, err)
 				defer func() { require.NoError(t, b.Release()) }()
 				for n := range uint64(40) {
 					m, err := b.Image(square(512-n), 0)
 					require.NoError(t, err)
-					e, err := q[0].EnqueueLaunch(context.Background(), runtime.Launch{Kernel: k, Global: []uint64{8, 8}, Args: []runtime.Arg{runtime.Img(m), edge, runtime.Img(m)}})
-					require.NoError(t, err, "image %d of buffer %d", n, i)
+					e := looks(t, q[0], k, m, m)
 					require.NoError(t, e.Wait(context.Background()))
 					require.NoError(t, m.Release())
 					require.NoError(t, e.Release())
