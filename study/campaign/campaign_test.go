@@ -109,9 +109,13 @@ func (s *site) lease(t *testing.T) jetstream.Msg {
 	t.Helper()
 	cons, err := s.js.Consumer(t.Context(), "GODWIT_"+s.id+"_UNITS", "workers")
 	require.NoError(t, err)
-	msg, err := cons.Next(jetstream.FetchMaxWait(10 * time.Second))
-	require.NoError(t, err)
-	return msg
+	for { // as a worker: a consumer that has just been made may have nobody yet who answers
+		msg, err := cons.Next(jetstream.FetchMaxWait(10 * time.Second))
+		if !errors.Is(err, nats.ErrNoResponders) {
+			require.NoError(t, err)
+			return msg
+		}
+	}
 }
 
 func TestAWorkerOfAnotherBuildIsRefused(t *testing.T) {
